@@ -1,0 +1,8 @@
+//! The one decoder, on candle.
+
+pub mod config;
+mod error;
+pub mod weights;
+
+pub use config::Config;
+pub use error::{Error, Result};
