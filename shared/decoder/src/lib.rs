@@ -1,8 +1,32 @@
-//! The one decoder, on candle.
+//! The one decoder, on candle: from a folder of weights to tokens and gradients.
+//!
+//! ```text
+//! config.json ─▶ config ─┐
+//! weights ───────────────┼─▶ model ─▶ generation ─▶ text
+//! tokenizer.json ─▶ tokenizer         ▲
+//!                     split, ops, cache
+//! ```
+//!
+//! - [`config`]: what a model is made of; [`weights`]: where its weights come from;
+//! - [`model`]: the decoder itself; [`split`]: the places where it may be cut; [`ops`]: what it computes with, forward and
+//!   backward; [`cache`]: keys and values of past tokens.
+//!
+//! It knows nothing of ranks: a chapter that distributes the decoder implements [`split`]'s traits.
 
+pub mod cache;
 pub mod config;
+mod context;
 mod error;
+pub mod model;
+pub mod ops;
+mod parameter;
+pub mod positions;
+pub mod split;
 pub mod weights;
 
 pub use config::Config;
+pub use context::Context;
 pub use error::{Error, Result};
+pub use model::Decoder;
+pub use parameter::Parameter;
+pub use positions::{Positions, Tokens};

@@ -1,0 +1,50 @@
+//! Reading weights into the model: the right part, under the right name.
+
+use crate::config::Config;
+use crate::error::Result;
+use crate::parameter::Parameter;
+use crate::split::Placement;
+use crate::weights::{Role, Weights};
+use candle_core::{DType, Device};
+
+/// Everything that reading one weight needs.
+#[derive(Clone, Copy)]
+pub struct Loader<'a> {
+    /// Sizes and names.
+    pub config: &'a Config,
+    /// The source.
+    pub weights: &'a dyn Weights,
+    /// Which part is held here.
+    pub placement: &'a dyn Placement,
+    /// Type to hold it in.
+    pub dtype: DType,
+    /// Where to hold it.
+    pub device: &'a Device,
+}
+
+impl Loader<'_> {
+    /// This rank's part of the weight with `role` in `layer` (counted over the whole model).
+    ///
+    /// # Errors
+    /// The weight cannot be read.
+    pub fn read(&self, role: Role, layer: Option<usize>) -> Result<Parameter> {
+        let spec = self.config.weight(role, layer);
+        let part = self.placement.part(&spec);
+        let value = self.weights.read(&spec, &part, self.dtype, self.device)?;
+        Ok(Parameter::new(spec.name, value))
+    }
+
+    /// The same, where the config has that weight at all.
+    ///
+    /// # Errors
+    /// The weight cannot be read.
+    pub fn read_if(&self, present: bool, role: Role, layer: Option<usize>) -> Result<Option<Parameter>> {
+        present.then(|| self.read(role, layer)).transpose()
+    }
+}
+
+impl std::fmt::Debug for Loader<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Loader").field("weights", &self.weights.origin()).finish()
+    }
+}

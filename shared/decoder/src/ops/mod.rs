@@ -1,0 +1,37 @@
+//! Every operation of the decoder, with its backward.
+//!
+//! Read [`with_backward`] first: it is the one mechanism by which a computed value gets a backward of our own in candle's
+//! graph. Then any operation, for instance [`linear`]: a forward (a fast loop on CPU, composed candle operations
+//! elsewhere), a backward in tensors, and what it tells the [`Observer`](ledger::Observer).
+//!
+//! Parameters are not candle variables. The gradient of a parameter leaves through the [`GradientSink`], by name, as soon
+//! as the backward reaches the operation that used it. Without a sink there is no graph at all: inference keeps nothing.
+
+mod activation;
+mod add;
+mod attention;
+mod bias;
+mod cross_entropy;
+mod embedding;
+mod gemv;
+mod graph;
+mod linear;
+mod matrix;
+mod norm;
+mod real;
+mod rotary;
+mod sink;
+mod visible;
+
+pub use activation::gated;
+pub use add::add;
+pub use attention::attention;
+pub use bias::add_bias;
+pub use cross_entropy::{IGNORED, LossSum, head_cross_entropy};
+pub use embedding::embedding;
+pub use graph::with_backward;
+pub use linear::linear;
+pub use norm::rms_norm;
+pub use rotary::{Rotation, rotate};
+pub use sink::{GradientSink, WeightGradient};
+pub use visible::Visible;

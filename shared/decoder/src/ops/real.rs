@@ -1,0 +1,177 @@
+//! The two types that our CPU loops compute in, and slices of tensors to run them on.
+//!
+//! On CPU activations are f32, or f64 for an f64 model; weights stored as bf16 or f16 are widened where they are used.
+//! The loops are plain Rust: sums run over an array of accumulators so that the compiler vectorises them, and
+//! [`vectorised`] compiles them for the widest vectors that this processor has.
+
+use candle_core::{DType, Result, Storage, StorageRef, Tensor, WithDType, bail};
+use std::ops::{Add, AddAssign, Deref, Div, Mul, Neg, Range, Sub};
+
+/// f32 or f64.
+pub(super) trait Real:
+    WithDType
+    + Copy
+    + PartialOrd
+    + Default
+    + Send
+    + Sync
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+    + Neg<Output = Self>
+    + AddAssign
+{
+    const ZERO: Self;
+    const ONE: Self;
+    const LOWEST: Self;
+
+    fn exp(self) -> Self;
+    fn sqrt(self) -> Self;
+}
+
+impl Real for f64 {
+    const ZERO: Self = 0.;
+    const ONE: Self = 1.;
+    const LOWEST: Self = f64::NEG_INFINITY;
+
+    fn exp(self) -> Self {
+        f64::exp(self)
+    }
+
+    fn sqrt(self) -> Self {
+        f64::sqrt(self)
+    }
+}
+
+impl Real for f32 {
+    const ZERO: Self = 0.;
+    const ONE: Self = 1.;
+    const LOWEST: Self = f32::NEG_INFINITY;
+
+    /// e^x to about one unit in the last place, without a call so that loops over it vectorise: 2^n · e^r with
+    /// |r| ≤ ln 2 / 2 and a degree-6 polynomial (Cephes' expf).
+    #[inline(always)]
+    fn exp(self) -> Self {
+        const LOG2_E: f32 = std::f32::consts::LOG2_E;
+        let x = self.clamp(-87.336_54, 88.722_83);
+        // Adding and subtracting 1.5 · 2^23 rounds to the nearest integer.
+        const ROUND: f32 = 12_582_912.;
+        let n = (x * LOG2_E + ROUND) - ROUND;
+        let r = (x - n * 0.693_359_375) - n * -2.121_944_4e-4;
+        let p = 1.987_569_1e-4;
+        let p = p * r + 1.398_199_9e-3;
+        let p = p * r + 8.333_452e-3;
+        let p = p * r + 4.166_579_6e-2;
+        let p = p * r + 0.166_666_65;
+        let p = p * r + 0.5;
+        let y = p * (r * r) + r + 1.;
+        let scaled = y * f32::from_bits((((n as i32) + 127) << 23) as u32);
+        // The clamp turned −∞ into a tiny number and +∞ into a large one.
+        if self < -87.336_54 { 0. } else if self > 88.722_83 { f32::INFINITY } else if self.is_nan() { self } else { scaled }
+    }
+
+    fn sqrt(self) -> Self {
+        f32::sqrt(self)
+    }
+}
+
+/// Runs `f` compiled for the widest vectors of this processor. `f` must be `#[inline(always)]` down to its loops.
+#[inline(always)]
+pub(super) fn vectorised<R>(f: impl FnOnce() -> R) -> R {
+    struct Run<F>(F);
+    impl<R, F: FnOnce() -> R> pulp::NullaryFnOnce for Run<F> {
+        type Output = R;
+
+        #[inline(always)]
+        fn call(self) -> R {
+            (self.0)()
+        }
+    }
+    pulp::Arch::new().dispatch(Run(f))
+}
+
+/// Accumulators of a sum: enough for two vectors of the widest kind.
+pub(super) const LANES: usize = 32;
+
+/// Σ f(a_i, b_i).
+#[inline(always)]
+pub(super) fn sum_over<T: Real>(a: &[T], b: &[T], f: impl Fn(T, T) -> T) -> T {
+    let mut sums = [T::ZERO; LANES];
+    let (a_chunks, b_chunks) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
+    let (a_rest, b_rest) = (a_chunks.remainder(), b_chunks.remainder());
+    for (a, b) in a_chunks.zip(b_chunks) {
+        for lane in 0..LANES {
+            sums[lane] += f(a[lane], b[lane]);
+        }
+    }
+    let mut total = T::ZERO;
+    for (&a, &b) in a_rest.iter().zip(b_rest) {
+        total += f(a, b);
+    }
+    for sum in sums {
+        total += sum;
+    }
+    total
+}
+
+/// Σ a_i · b_i.
+#[inline(always)]
+pub(super) fn dot<T: Real>(a: &[T], b: &[T]) -> T {
+    sum_over(a, b, |a, b| a * b)
+}
+
+/// The elements of a contiguous CPU tensor, read-locked.
+pub(super) struct Elements<'a, T> {
+    storage: StorageRef<'a>,
+    range: Range<usize>,
+    of: std::marker::PhantomData<T>,
+}
+
+impl<'a, T: WithDType> Elements<'a, T> {
+    pub(super) fn of(tensor: &'a Tensor) -> Result<Self> {
+        let (storage, layout) = tensor.storage_and_layout();
+        let Some((start, end)) = layout.contiguous_offsets() else { bail!("a contiguous tensor is needed here") };
+        let elements = Self { storage, range: start..end, of: std::marker::PhantomData };
+        elements.slice()?;
+        Ok(elements)
+    }
+
+    fn slice(&self) -> Result<&[T]> {
+        match &*self.storage {
+            Storage::Cpu(storage) => Ok(&storage.as_slice::<T>()?[self.range.clone()]),
+            _ => bail!("a tensor on the CPU is needed here"),
+        }
+    }
+}
+
+impl<T: WithDType> Deref for Elements<'_, T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        // `of` has checked device and type.
+        self.slice().unwrap_or(&[])
+    }
+}
+
+/// Whether our loops compute tensors of this device and type.
+pub(super) fn is_native(tensor: &Tensor) -> bool {
+    tensor.device().is_cpu() && matches!(tensor.dtype(), DType::F32 | DType::F64)
+}
+
+/// Calls a generic function with `T` = f32 or f64, whichever the tensor has.
+macro_rules! by_type {
+    ($tensor:expr, $function:ident ( $($argument:expr),* $(,)? )) => {
+        match $tensor.dtype() {
+            candle_core::DType::F32 => $function::<f32>($($argument),*),
+            candle_core::DType::F64 => $function::<f64>($($argument),*),
+            other => candle_core::bail!("{} computes in f32 or f64, found {other:?}", stringify!($function)),
+        }
+    };
+}
+pub(super) use by_type;
+
+/// Bytes of a tensor's elements.
+pub(super) fn bytes(tensor: &Tensor) -> u64 {
+    (tensor.elem_count() * tensor.dtype().size_in_bytes()) as u64
+}
