@@ -2,6 +2,7 @@
 
 pub mod config;
 mod error;
+mod names;
 pub mod weights;
 
 pub use config::Config;
