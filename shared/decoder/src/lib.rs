@@ -22,6 +22,7 @@ pub mod ops;
 mod parameter;
 pub mod positions;
 pub mod split;
+mod names;
 pub mod weights;
 
 pub use config::Config;

@@ -1,7 +1,26 @@
 //! What a model is made of: the sizes and switches of its architecture.
 //!
-//! [`Config`] is the validated form; [`Config::from_json`] reads a Hugging Face `config.json`. Nothing that is unknown is
-//! skipped silently: a setting that would change the numbers and is not supported is an error that names it.
+//! [`Config`] is the validated form. [`Config::from_json`] reads a Hugging Face `config.json`, [`Config::from_gguf`] the
+//! metadata of a GGUF file, [`Config::to_json`] writes. A key means here what it means to the `transformers` library, and
+//! an absent key has its default for that family. A setting that would change the numbers and is not supported is an error
+//! that names key and value; which keys that concerns is decided in `unsupported`.
+//!
+//! Read this file first (the types), then `json` (the order in which a config is read), then one subject each:
+//! `families`, `rope`, `frequencies`, `windows`, `tokens`, `unsupported`, `validate`, `gguf`, `write`.
+
+mod families;
+mod frequencies;
+mod gguf;
+mod json;
+mod read;
+mod rope;
+mod tokens;
+mod unsupported;
+mod validate;
+mod windows;
+mod write;
+
+pub use frequencies::Frequencies;
 
 /// Model families that the one decoder computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -85,6 +104,12 @@ pub enum RopeScaling {
         /// Whether the ramp's ends are rounded to whole dimensions.
         truncate: bool,
     },
+    /// Each frequency is divided by a number of its own. GGUF files store Llama 3's scaling in this form, as the tensor
+    /// `rope_freqs.weight`.
+    Divisors {
+        /// One divisor per frequency, `[head_dim / 2]`.
+        divisors: Vec<f64>,
+    },
 }
 
 /// A validated decoder-only architecture. All sizes are at least 1 and consistent with each other.
@@ -133,4 +158,16 @@ pub struct Config {
     pub eos: Vec<u32>,
     /// Type of the stored weights, if the config says so.
     pub dtype: Option<candle_core::DType>,
+}
+
+impl Config {
+    /// Rows of the query projection: `heads · head_dim`.
+    pub fn query_width(&self) -> usize {
+        self.heads * self.head_dim
+    }
+
+    /// Rows of the key projection, and of the value projection: `kv_heads · head_dim`.
+    pub fn kv_width(&self) -> usize {
+        self.kv_heads * self.head_dim
+    }
 }

@@ -2,7 +2,6 @@
 
 use super::Loader;
 use crate::cache::LayerCache;
-use crate::config::QkNorm;
 use crate::context::Context;
 use crate::error::Result;
 use crate::ops::{self, Rotation};
@@ -34,11 +33,8 @@ pub(super) struct Projection {
 }
 
 impl Projection {
-    pub(super) fn load(loader: &Loader<'_>, layer: usize, weight: Role, bias: Role, biased: bool) -> Result<Self> {
-        Ok(Self {
-            weight: loader.read(weight, Some(layer))?,
-            bias: loader.read_if(biased, bias, Some(layer))?,
-        })
+    pub(super) fn load(loader: &Loader<'_>, layer: usize, weight: Role, bias: Role) -> Result<Self> {
+        Ok(Self { weight: loader.read(weight, layer)?, bias: loader.read_if_present(bias, layer)? })
     }
 
     /// `x · Wᵀ + b`: for a projection whose outputs are complete here.
@@ -66,14 +62,13 @@ impl Projection {
 impl Attention {
     pub(super) fn load(loader: &Loader<'_>, layer: usize) -> Result<Self> {
         let config = loader.config;
-        let per_head = config.qk_norm == QkNorm::PerHead;
         Ok(Self {
-            q: Projection::load(loader, layer, Role::Query, Role::QueryBias, config.qkv_bias)?,
-            k: Projection::load(loader, layer, Role::Key, Role::KeyBias, config.qkv_bias)?,
-            v: Projection::load(loader, layer, Role::Value, Role::ValueBias, config.qkv_bias)?,
-            output: Projection::load(loader, layer, Role::Output, Role::OutputBias, config.output_bias)?,
-            q_norm: loader.read_if(per_head, Role::QueryNorm, Some(layer))?,
-            k_norm: loader.read_if(per_head, Role::KeyNorm, Some(layer))?,
+            q: Projection::load(loader, layer, Role::Query, Role::QueryBias)?,
+            k: Projection::load(loader, layer, Role::Key, Role::KeyBias)?,
+            v: Projection::load(loader, layer, Role::Value, Role::ValueBias)?,
+            output: Projection::load(loader, layer, Role::Output, Role::OutputBias)?,
+            q_norm: loader.read_if_present(Role::QueryNorm, layer)?,
+            k_norm: loader.read_if_present(Role::KeyNorm, layer)?,
             norm_eps: config.norm_eps,
             head_dim: config.head_dim,
             window: config.windows.get(layer).copied().flatten(),

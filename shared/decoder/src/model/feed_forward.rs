@@ -22,11 +22,10 @@ pub struct FeedForward {
 
 impl FeedForward {
     pub(super) fn load(loader: &Loader<'_>, layer: usize) -> Result<Self> {
-        let biased = loader.config.ffn_bias;
         Ok(Self {
-            gate: Projection::load(loader, layer, Role::Gate, Role::GateBias, biased)?,
-            up: Projection::load(loader, layer, Role::Up, Role::UpBias, biased)?,
-            down: Projection::load(loader, layer, Role::Down, Role::DownBias, biased)?,
+            gate: Projection::load(loader, layer, Role::Gate, Role::GateBias)?,
+            up: Projection::load(loader, layer, Role::Up, Role::UpBias)?,
+            down: Projection::load(loader, layer, Role::Down, Role::DownBias)?,
             activation: loader.config.activation,
         })
     }

@@ -24,9 +24,9 @@ impl Layer {
     /// Reads layer `layer`, counted over the whole model.
     pub(super) fn load(loader: &Loader<'_>, layer: usize) -> Result<Self> {
         Ok(Self {
-            attention_norm: loader.read(Role::AttentionNorm, Some(layer))?,
+            attention_norm: loader.read(Role::AttentionNorm, layer)?,
             attention: Attention::load(loader, layer)?,
-            feed_forward_norm: loader.read(Role::FeedForwardNorm, Some(layer))?,
+            feed_forward_norm: loader.read(Role::FeedForwardNorm, layer)?,
             feed_forward: FeedForward::load(loader, layer)?,
             norm_eps: loader.config.norm_eps,
         })

@@ -23,23 +23,23 @@ pub struct Loader<'a> {
 }
 
 impl Loader<'_> {
-    /// This rank's part of the weight with `role` in `layer` (counted over the whole model).
+    /// This rank's part of the weight with `role`; for a weight of a layer, of layer `layer` of the whole model.
     ///
     /// # Errors
     /// The weight cannot be read.
-    pub fn read(&self, role: Role, layer: Option<usize>) -> Result<Parameter> {
+    pub fn read(&self, role: Role, layer: usize) -> Result<Parameter> {
         let spec = self.config.weight(role, layer);
         let part = self.placement.part(&spec);
         let value = self.weights.read(&spec, &part, self.dtype, self.device)?;
         Ok(Parameter::new(spec.name, value))
     }
 
-    /// The same, where the config has that weight at all.
+    /// The same, `None` where the config has no such weight.
     ///
     /// # Errors
     /// The weight cannot be read.
-    pub fn read_if(&self, present: bool, role: Role, layer: Option<usize>) -> Result<Option<Parameter>> {
-        present.then(|| self.read(role, layer)).transpose()
+    pub fn read_if_present(&self, role: Role, layer: usize) -> Result<Option<Parameter>> {
+        self.config.has(role).then(|| self.read(role, layer)).transpose()
     }
 }
 

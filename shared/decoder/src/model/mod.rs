@@ -85,15 +85,15 @@ impl Decoder {
         let loader = Loader { config, weights, placement: &*split.placement, dtype, device };
         let placement = &split.placement;
         let holds_embedding = placement.embedding() || (placement.head() && config.tied);
-        let embedding = holds_embedding.then(|| loader.read(Role::Embedding, None)).transpose()?;
+        let embedding = holds_embedding.then(|| loader.read(Role::Embedding, 0)).transpose()?;
         let layers = placement.layers(config.layers).into_iter().flatten();
         let layers = layers.map(|layer| Layer::load(&loader, layer)).collect::<Result<_>>()?;
         let head = if placement.head() {
             let weight = match &embedding {
                 Some(embedding) if config.tied => embedding.clone(),
-                _ => loader.read(Role::Head, None)?,
+                _ => loader.read(Role::Head, 0)?,
             };
-            Some(Head { norm: loader.read(Role::FinalNorm, None)?, weight })
+            Some(Head { norm: loader.read(Role::FinalNorm, 0)?, weight })
         } else {
             None
         };
