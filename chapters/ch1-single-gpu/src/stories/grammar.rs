@@ -20,8 +20,7 @@ pub(super) fn tell(rng: SplitMix64) -> String {
         expand(&mut world, telling);
     }
     if world.rng.chance(ENDING) {
-        let endings = openings::endings(world.plot.setting, world.plot.sky);
-        let ending = world.rng.pick(endings);
+        let ending = world.rng.pick(world.plot.endings);
         expand(&mut world, ending);
     }
     world.text.truncate(world.text.trim_end().len());

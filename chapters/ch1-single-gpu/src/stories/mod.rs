@@ -1,7 +1,7 @@
 //! Simple stories from a grammar: the text that the bundled model learns from.
 //!
-//! A story is a function of (seed, index), the same on every platform. Read `tables` for what is told, [`grammar`]
-//! for how a template becomes text, [`world`] for what a story remembers (who was mentioned when, so that every
+//! A story is a function of (seed, index), the same on every platform. Read `tables` for what is told, `grammar`
+//! for how a template becomes text, `world` for what a story remembers (who was mentioned when, so that every
 //! pronoun has one meaning; what was found; how many apples are left), [`tokenizer`] for the vocabulary.
 
 mod grammar;
@@ -18,7 +18,7 @@ pub const END_OF_TEXT: &str = "<|endoftext|>";
 /// Held-out stories are counted from here; a training corpus never gets that far.
 const FIRST_HELD_OUT: u64 = 1 << 40;
 
-/// The story with this `index` in the series of `seed`: 5 to 14 lowercase sentences on one line.
+/// The story with this `index` in the series of `seed`: about eighty lowercase words on one line.
 pub fn story(seed: u64, index: u64) -> String {
     grammar::tell(rng::SplitMix64::for_story(seed, index))
 }

@@ -13,7 +13,7 @@ use super::{END_OF_TEXT, corpus};
 pub const VOCABULARY: usize = 1024;
 
 /// Stories to learn the merges from: more do not change them much.
-const CORPUS_BYTES: usize = 4 << 20;
+const CORPUS_BYTES: usize = 1 << 20;
 
 /// Trains the tokenizer on a corpus of `seed`; the same tokenizer on every run.
 ///

@@ -11,7 +11,7 @@ use super::tables::plots::{PLOTS, Plot};
 use super::tables::things::{DISHES, FRUITS, NUMBERS, SKILLS, THINGS};
 
 /// How often, in percent, somebody just mentioned in the sentence before is called by a pronoun.
-const PRONOUN: usize = 70;
+const PRONOUN: usize = 80;
 /// How often somebody with a name is called by it.
 const NAME: usize = 75;
 
@@ -101,7 +101,25 @@ impl World {
         let all = 3 + rng.below(8);
         let some = 1 + rng.below(all - 1);
         let text = String::new();
-        Self { rng, plot, hero, friend, place, spot, view, time, mood, thing, fruit, dish, skill, all, some, sentence: 0, text }
+        Self {
+            rng,
+            plot,
+            hero,
+            friend,
+            place,
+            spot,
+            view,
+            time,
+            mood,
+            thing,
+            fruit,
+            dish,
+            skill,
+            all,
+            some,
+            sentence: 0,
+            text,
+        }
     }
 
     /// Appends text and counts the sentences that end in it.
@@ -220,13 +238,11 @@ impl World {
 
     fn introduce_friend(&mut self) -> String {
         let Character { adjective, kind, name, .. } = self.friend;
-        let words = match self.rng.below(100) {
-            0..50 => with_article(&format!("{adjective} {}", kind.noun)),
-            50..75 => format!("the {}", kind.noun),
-            _ => {
-                self.friend.named = true;
-                with_article(&format!("{} called {name}", kind.noun))
-            }
+        let words = if self.rng.chance(65) {
+            with_article(&format!("{adjective} {}", kind.noun))
+        } else {
+            self.friend.named = true;
+            with_article(&format!("{} called {name}", kind.noun))
         };
         self.mention(Role::Friend, &words)
     }
@@ -240,7 +256,11 @@ impl World {
 
     /// Near home is outside, wherever the story happens.
     fn near(&mut self) -> &'static str {
-        if self.plot.setting == Setting::Home { places::PLACES[self.rng.below(places::PLACES.len())].name } else { self.place.name }
+        if self.plot.setting == Setting::Home {
+            places::PLACES[self.rng.below(places::PLACES.len())].name
+        } else {
+            self.place.name
+        }
     }
 }
 

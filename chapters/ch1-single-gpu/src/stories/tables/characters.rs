@@ -32,6 +32,7 @@ const ADULT: &[&str] = &["young", "old", "kind", "clever", "tall", "cheerful", "
 
 const WALK: &[&str] = &["walked", "went", "ran"];
 const RUN: &[&str] = &["ran", "went", "trotted"];
+const SCURRY: &[&str] = &["ran", "went", "hurried"];
 const HOP: &[&str] = &["hopped", "went", "jumped"];
 const FLY: &[&str] = &["flew", "went", "flew"];
 const SLOW: &[&str] = &["walked slowly", "went", "crept"];
@@ -51,24 +52,24 @@ const fn kind(
 
 /// Every kind of character.
 pub(in super::super) const KINDS: &[Kind] = &[
-    kind("dog", 9, Either, MIDDLE, (RUN, "kennel", "a big bone")),
-    kind("cat", 5, Either, MIDDLE, (RUN, "basket", "some fish")),
-    kind("mouse", 3, Either, SMALL, (RUN, "hole", "some cheese")),
+    kind("dog", 12, Either, MIDDLE, (RUN, "kennel", "a big bone")),
+    kind("cat", 5, Either, MIDDLE, (SCURRY, "basket", "some fish")),
+    kind("mouse", 3, Either, SMALL, (SCURRY, "hole", "some cheese")),
     kind("rabbit", 3, Either, SMALL, (HOP, "burrow", "a carrot")),
-    kind("fox", 3, Either, MIDDLE, (RUN, "den", "some grapes")),
+    kind("fox", 3, Either, MIDDLE, (SCURRY, "den", "some grapes")),
     kind("bear", 3, Either, LARGE, (WALK, "cave", "some honey")),
     kind("hen", 2, She, MIDDLE, (WALK, "nest", "some corn")),
     kind("duck", 2, Either, MIDDLE, (WADDLE, "nest", "some bread")),
     kind("goose", 1, Either, LARGE, (WADDLE, "nest", "some grass")),
     kind("horse", 2, Either, LARGE, (RUN, "stable", "an apple")),
     kind("cow", 1, She, LARGE, (WALK, "barn", "some hay")),
-    kind("pig", 2, Either, MIDDLE, (RUN, "barn", "some potatoes")),
+    kind("pig", 2, Either, MIDDLE, (SCURRY, "barn", "some potatoes")),
     kind("goat", 1, Either, MIDDLE, (RUN, "barn", "some leaves")),
     kind("sheep", 1, Either, MIDDLE, (WALK, "barn", "some clover")),
     kind("frog", 2, Either, SMALL, (HOP, "hole", "some soup")),
     kind("owl", 2, Either, LARGE, (FLY, "nest", "a nut cake")),
     kind("crow", 1, Either, MIDDLE, (FLY, "nest", "some cherries")),
-    kind("squirrel", 2, Either, SMALL, (RUN, "nest", "some nuts")),
+    kind("squirrel", 2, Either, SMALL, (SCURRY, "nest", "some nuts")),
     kind("hedgehog", 1, Either, SMALL, (SLOW, "den", "some mushrooms")),
     kind("badger", 1, Either, LARGE, (WALK, "burrow", "some berries")),
     kind("mole", 1, Either, SMALL, (SLOW, "burrow", "some beans")),

@@ -1,7 +1,6 @@
 //! How a story begins and how it ends.
 
 use super::Template;
-use super::places::{Setting, Sky};
 
 /// The usual beginning: the hero sits somewhere. This is why `the dog` goes on with `sat`.
 pub(in super::super) const SITTING: &[Template] = &[
@@ -45,23 +44,27 @@ pub(in super::super) const AFTER_NAMING: &[Template] = &[
     "one {time}, {hero} sat {spot} and looked at {view}.",
 ];
 
-/// A last sentence, where a story wants one.
-pub(in super::super) fn endings(setting: Setting, sky: Sky) -> &'static [Template] {
-    match (setting, sky) {
-        (_, Sky::Night) => &["it was a good night.", "outside, the moon shone on the [roofs|fields|trees].", "soon all was quiet."],
-        (Setting::Home, _) => &[
-            "it was a [good|happy|lovely] day.",
-            "that night, {hero} slept well.",
-            "that night, {hero} fell asleep with a smile.",
-            "{hero} was [happy|very happy|glad].",
-        ],
-        (Setting::Outdoors, _) => &[
-            "it was a [good|happy|lovely] day.",
-            "in the evening, {hero} {hero.went} home and slept well.",
-            "then {hero} {hero.went} home.",
-            "{hero} was [tired but happy|happy all day|very glad].",
-            "in the evening, {hero} ate {hero.food} and went to bed.",
-            "they never forgot that day.",
-        ],
-    }
-}
+/// Last sentences of a story about friends.
+pub(in super::super) const GOOD_DAY: &[Template] =
+    &["it was a [good|happy|lovely] day.", "{hero} was [happy|very happy|very glad].", "they never forgot that day."];
+
+/// Last sentences of a story that ends away from home.
+pub(in super::super) const GOING_HOME: &[Template] = &[
+    "it was a [good|happy|lovely] day.",
+    "then {hero} {hero.went} home.",
+    "in the evening, {hero} {hero.went} home and slept well.",
+    "{hero} {hero.went} home, tired but happy.",
+    "at home, {hero} ate {hero.food} and went to bed.",
+];
+
+/// Last sentences of a story that ends at home.
+pub(in super::super) const SLEEPING: &[Template] = &[
+    "it was a [good|happy|lovely] day.",
+    "that night, {hero} slept well.",
+    "that night, {hero} fell asleep with a smile.",
+    "{hero} was [happy|very happy|very glad].",
+];
+
+/// Last sentences of a story that ends at night.
+pub(in super::super) const GOOD_NIGHT: &[Template] =
+    &["it was a good night.", "the moon shone on the [roofs|fields|trees].", "soon all was quiet."];

@@ -27,11 +27,7 @@ pub(in super::super) struct Place {
     pub(in super::super) views: &'static [&'static str],
 }
 
-const fn place(
-    name: &'static str,
-    spots: &'static [&'static str],
-    views: &'static [&'static str],
-) -> Place {
+const fn place(name: &'static str, spots: &'static [&'static str], views: &'static [&'static str]) -> Place {
     Place { name, spots, views }
 }
 
@@ -61,20 +57,56 @@ pub(in super::super) const PLACES: &[Place] = &[
         &["on the garden wall", "under the apple tree", "on the bench", "by the roses"],
         &["the bees", "the roses", "the birds in the tree", "the butterflies"],
     ),
-    place("the river", &["by the river", "on the bridge"], &["the water", "the fish", "the boats", "the ducks on the water"]),
-    place("the wood", &["under a tree", "under the old oak", "on a log"], &["the tall trees", "the leaves", "the ants on the path"]),
-    place("the hill", &["on the hill", "on a big stone"], &["the fields", "the clouds", "the village", "the white sheep"]),
-    place("the meadow", &["in the grass", "in the meadow", "under a tree"], &["the flowers", "the clouds", "the butterflies"]),
-    place("the pond", &["by the pond", "on a stone by the pond"], &["the frogs", "the ducks", "the water", "the lilies"]),
-    place("the sea", &["by the sea", "on the beach", "on the sand"], &["the waves", "the ships", "the white birds", "the blue sea"]),
-    place("the farm", &["by the gate", "on the fence", "in the hay"], &["the cows", "the hens", "the red tractor", "the fields"]),
-    place("the park", &["on a bench", "by the fountain", "under a tree"], &["the children", "the fountain", "the birds", "the flowers"]),
-    place("the village", &["on the step", "by the well", "by the road"], &["the people", "the carts on the road", "the church tower"]),
+    place(
+        "the river",
+        &["by the river", "on the bridge"],
+        &["the water", "the fish", "the boats", "the ducks on the water"],
+    ),
+    place(
+        "the wood",
+        &["under a tree", "under the old oak", "on a log"],
+        &["the tall trees", "the leaves", "the ants on the path"],
+    ),
+    place(
+        "the hill",
+        &["on the hill", "on a big stone"],
+        &["the fields", "the clouds", "the village", "the white sheep"],
+    ),
+    place(
+        "the meadow",
+        &["in the grass", "in the meadow", "under a tree"],
+        &["the flowers", "the clouds", "the butterflies"],
+    ),
+    place(
+        "the pond",
+        &["by the pond", "on a stone by the pond"],
+        &["the frogs", "the ducks", "the water", "the lilies"],
+    ),
+    place(
+        "the sea",
+        &["by the sea", "on the beach", "on the sand"],
+        &["the waves", "the ships", "the white birds", "the blue sea"],
+    ),
+    place(
+        "the farm",
+        &["by the gate", "on the fence", "in the hay"],
+        &["the cows", "the hens", "the red tractor", "the fields"],
+    ),
+    place(
+        "the park",
+        &["on a bench", "by the fountain", "under a tree"],
+        &["the children", "the fountain", "the birds", "the flowers"],
+    ),
+    place(
+        "the village",
+        &["on the step", "by the well", "by the road"],
+        &["the people", "the carts on the road", "the church tower"],
+    ),
 ];
 
 /// Where one can sit when there is snow.
 pub(in super::super) const WINTER_SPOTS: &[&str] =
-    &["on the step", "by the gate", "under a tree", "on the hill", "by the frozen pond", "at the window"];
+    &["on the step", "by the gate", "under a tree", "on the hill", "by the frozen pond", "on a bench"];
 
 /// What there is to see under `sky`, if that does not depend on the place.
 pub(in super::super) fn views(sky: Sky) -> Option<&'static [&'static str]> {
@@ -89,8 +121,7 @@ pub(in super::super) fn views(sky: Sky) -> Option<&'static [&'static str]> {
 /// The times of day that go with `sky`.
 pub(in super::super) fn times(sky: Sky) -> &'static [&'static str] {
     match sky {
-        Sky::Fair | Sky::Winter => &["morning", "afternoon"],
-        Sky::Cloudy => &["morning", "afternoon", "evening"],
+        Sky::Fair | Sky::Cloudy | Sky::Winter => &["morning", "afternoon"],
         Sky::Night => &["evening", "night"],
     }
 }
@@ -116,6 +147,11 @@ pub(in super::super) fn weather(sky: Sky) -> &'static [Template] {
             "the snow was [deep and white|soft and new].",
             "it had snowed all night.",
         ],
-        Sky::Night => &["it was [late|dark].", "the moon was [round|bright|high].", "the stars were out.", "the night was [quiet|still]."],
+        Sky::Night => &[
+            "it was [late|dark].",
+            "the moon was [round|bright|high].",
+            "the stars were out.",
+            "the night was [quiet|still].",
+        ],
     }
 }

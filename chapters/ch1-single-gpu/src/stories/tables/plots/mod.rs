@@ -16,6 +16,8 @@ pub(in super::super) struct Plot {
     /// How the hero may feel at the beginning.
     pub(in super::super) moods: &'static [&'static str],
     pub(in super::super) stages: &'static [&'static [Template]],
+    /// Last sentences that fit where the stages end.
+    pub(in super::super) endings: &'static [Template],
 }
 
 /// Every plot, in groups.
