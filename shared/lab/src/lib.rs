@@ -1,1 +1,27 @@
-//! placeholder
+//! What a chapter program shows with.
+//!
+//! A program goes from flags to a validated plan to a run to a result that is shown:
+//!
+//! - [`program`]: what every `main` shares: errors, exit codes, a closed pipe, threads; [`startup`]: settings of the process;
+//! - [`flags`]: the flags that mean the same everywhere, and [`ask`]: `--predict`;
+//! - [`table`], [`numbers`], [`memory`]: figures as text;
+//! - [`compared`]: what a formula predicted beside what was measured;
+//! - [`plot`], [`trace`]: figures as pictures, spans for Perfetto;
+//! - [`progress`]: how far a run is, on a terminal only.
+
+pub mod ask;
+pub mod compared;
+mod error;
+pub mod flags;
+pub mod memory;
+pub mod numbers;
+pub mod plot;
+pub mod program;
+pub mod progress;
+pub mod startup;
+pub mod table;
+pub mod trace;
+
+pub use compared::{Compared, Comparison};
+pub use error::{Error, Result};
+pub use table::Table;

@@ -1,7 +1,8 @@
 //! What is computed: every operation of the decoder tells an [`Observer`] its FLOPs and bytes.
 
-use crate::Error;
+use crate::{Error, Kind, Ledger, scope};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Which direction an operation belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -20,7 +21,7 @@ pub struct Operation {
     /// What it is: `linear`, `rms_norm`, `attention`, …
     pub name: &'static str,
     /// Which one: the weight's name (`model.layers.0.self_attn.q_proj.weight`), empty for operations without weights.
-    pub label: std::sync::Arc<str>,
+    pub label: Arc<str>,
     /// Direction.
     pub phase: Phase,
     /// Shape of the result.
@@ -83,5 +84,58 @@ impl Observer for Counts {
         self.bytes.fetch_add(operation.bytes, Ordering::Relaxed);
         self.operations.fetch_add(1, Ordering::Relaxed);
         Ok(())
+    }
+}
+
+/// The observer that keeps every operation, in the order in which they were executed.
+#[derive(Debug, Default)]
+pub struct Record {
+    operations: Mutex<Vec<Operation>>,
+}
+
+impl Record {
+    /// The operations so far.
+    pub fn operations(&self) -> Vec<Operation> {
+        self.operations.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The operations so far; the record starts again.
+    pub fn take(&self) -> Vec<Operation> {
+        std::mem::take(&mut *self.operations.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Observer for Record {
+    fn observe(&self, operation: &Operation) -> Result<(), Error> {
+        // The record is the host's: the computation it watches must not pay for it.
+        let _host = scope(Kind::Host);
+        self.operations.lock().unwrap_or_else(PoisonError::into_inner).push(operation.clone());
+        Ok(())
+    }
+}
+
+/// The observer that objects when the current thread's ledger exceeds its limit: [`Ledger::check`] after each operation.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Limit;
+
+impl Observer for Limit {
+    fn observe(&self, _: &Operation) -> Result<(), Error> {
+        Ledger::of_this_thread().check()
+    }
+}
+
+/// Several observers as one. Each hears of every operation, in order, also after one of them objected; the first objection is
+/// returned.
+#[derive(Clone, Default)]
+pub struct All(pub Vec<Arc<dyn Observer>>);
+
+impl Observer for All {
+    fn observe(&self, operation: &Operation) -> Result<(), Error> {
+        let mut outcome = Ok(());
+        for observer in &self.0 {
+            let heard = observer.observe(operation);
+            outcome = outcome.and(heard);
+        }
+        outcome
     }
 }

@@ -1,0 +1,14 @@
+//! Flags that mean the same in every chapter's program, as groups for `#[command(flatten)]`.
+//!
+//! What was typed is kept apart from what it means: the fields are the words of the command line, the methods give the checked
+//! value or an error that says what would be legal.
+
+mod device;
+mod model;
+mod output;
+mod sampling;
+
+pub use device::{DeviceChoice, DeviceFlags, DtypeChoice};
+pub use model::{ModelFlags, ModelSource};
+pub use output::{MemoryFlags, OutputFlags};
+pub use sampling::SamplingFlags;

@@ -1,0 +1,58 @@
+//! A ledger's bytes by kind, beside what a formula predicted.
+
+use crate::table::{NOT_MEASURED, Table};
+use ledger::{Bytes, Kind, Snapshot, Usage};
+
+/// Bytes by kind: predicted, held now, held at most; then the device as a whole. `snapshot` is `None` where nothing is measured.
+///
+/// A kind that is neither predicted nor was ever held has no row.
+pub fn table(predicted: &[(Kind, u64)], snapshot: Option<&Snapshot>) -> Table {
+    let mut table = Table::new(["memory", "predicted", "now", "peak"]);
+    for kind in Kind::ALL {
+        let expected: Option<u64> = sum(predicted, |of| of == kind);
+        let usage = snapshot.map(|snapshot| snapshot.of(kind));
+        if expected.is_some() || usage.is_some_and(|usage| usage.peak > 0) {
+            let note = if kind.is_on_device() { "" } else { " (not on the device)" };
+            table.push(row(&format!("{kind}{note}"), expected, usage));
+        }
+    }
+    table.push(row("device", sum(predicted, Kind::is_on_device), snapshot.map(Snapshot::device)));
+    table
+}
+
+/// Sum of the predicted bytes of some kinds; `None` if nothing was predicted for them.
+fn sum(predicted: &[(Kind, u64)], wanted: impl Fn(Kind) -> bool) -> Option<u64> {
+    predicted.iter().filter(|(kind, _)| wanted(*kind)).map(|(_, bytes)| *bytes).reduce(u64::saturating_add)
+}
+
+fn row(name: &str, predicted: Option<u64>, usage: Option<Usage>) -> [String; 4] {
+    let measured = |figure: fn(Usage) -> u64| match usage {
+        Some(usage) => Bytes(figure(usage)).to_string(),
+        None => NOT_MEASURED.to_owned(),
+    };
+    let predicted = predicted.map_or_else(|| "-".to_owned(), |bytes| Bytes(bytes).to_string());
+    [name.to_owned(), predicted, measured(|usage| usage.current), measured(|usage| usage.peak)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn predictions_add_up_over_the_device_and_nothing_measured_is_said() {
+        let predicted =
+            [(Kind::Weights, 64 << 20), (Kind::KvCache, 1 << 20), (Kind::KvCache, 1 << 20), (Kind::Host, 7 << 20)];
+        let text = table(&predicted, None).to_string();
+        for part in ["weights", "64 MiB", "KV cache", "2 MiB", "host (not on the device)", "66 MiB", NOT_MEASURED] {
+            assert!(text.contains(part), "{part} is missing\n{text}");
+        }
+        assert!(!text.contains("0 B") && !text.contains("gradients"), "\n{text}");
+    }
+
+    #[test]
+    fn measured_bytes_stand_beside_the_prediction() {
+        let text = table(&[(Kind::Weights, 5)], Some(&Snapshot::default())).to_string();
+        let weights = text.lines().find(|line| line.contains("weights")).unwrap_or_default();
+        assert!(weights.contains("5 B") && weights.contains("0 B"), "measured zeros are zeros\n{text}");
+    }
+}

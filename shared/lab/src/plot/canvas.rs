@@ -1,0 +1,131 @@
+//! The file a picture goes into, and the area it is drawn on.
+
+use super::{INK, font};
+use crate::error::{Error, Result, create_parent, write_file};
+use plotters::backend::{BitMapBackend, DrawingBackend, SVGBackend};
+use plotters::coord::Shift;
+use plotters::drawing::{DrawingArea, IntoDrawingArea};
+use plotters::style::{IntoFont, TextStyle, WHITE};
+use std::fs::File;
+use std::path::Path;
+
+/// Size of a picture in logical pixels.
+const SIZE: (u32, u32) = (880, 520);
+
+/// What a picture is written as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Scalable: for documents.
+    Svg,
+    /// Pixels, two per logical pixel: for everywhere else.
+    Png,
+}
+
+impl Format {
+    /// The format that the extension of `path` names.
+    ///
+    /// # Errors
+    /// Any other extension, and none.
+    pub fn of(path: &Path) -> Result<Self> {
+        match path.extension().and_then(|extension| extension.to_str()).map(str::to_ascii_lowercase).as_deref() {
+            Some("svg") => Ok(Self::Svg),
+            Some("png") => Ok(Self::Png),
+            _ => Err(Error::Flag {
+                flag: "--plot",
+                found: path.display().to_string(),
+                expected: "the file's extension says what is drawn: .svg or .png".to_owned(),
+            }),
+        }
+    }
+}
+
+/// What a picture is drawn on: an area, and how many of its pixels are one logical pixel.
+pub(super) struct Canvas<'a, B: DrawingBackend> {
+    pub(super) area: &'a DrawingArea<B, Shift>,
+    scale: u32,
+}
+
+/// A failure to draw, as text: plotters' errors have a type per backend.
+pub(super) type Drawn<T = ()> = Result<T, String>;
+
+pub(super) fn drawing_failed(error: impl std::fmt::Display) -> String {
+    format!("it could not be drawn: {error}")
+}
+
+/// Something that can be drawn on any canvas.
+pub(super) trait Picture {
+    fn title(&self) -> &str;
+    fn draw<B: DrawingBackend>(&self, canvas: &Canvas<'_, B>) -> Drawn;
+
+    /// Draws into a file; its folder is created.
+    fn write(&self, path: &Path) -> Result<()> {
+        let format = Format::of(path)?;
+        let problem = |problem| Error::Plot { title: self.title().to_owned(), problem };
+        if !font::register() {
+            return Err(problem("the embedded font cannot be read".to_owned()));
+        }
+        match format {
+            Format::Svg => {
+                let mut text = String::new();
+                let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
+                self.draw_on(&area, 1).map_err(problem)?;
+                drop(area);
+                write_file(path, text.as_bytes())
+            }
+            Format::Png => {
+                create_parent(path)?;
+                // plotters' own error would not say which file, and why.
+                File::create(path).map_err(Error::file("write", path))?;
+                let scale = 2;
+                let area = BitMapBackend::new(path, (SIZE.0 * scale, SIZE.1 * scale)).into_drawing_area();
+                self.draw_on(&area, scale).map_err(problem)
+            }
+        }
+    }
+
+    fn draw_on<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>, scale: u32) -> Drawn {
+        area.fill(&WHITE).map_err(drawing_failed)?;
+        let canvas = Canvas { area, scale };
+        self.draw(&canvas)?;
+        area.present().map_err(drawing_failed)
+    }
+}
+
+impl<'a, B: DrawingBackend> Canvas<'a, B> {
+    /// `logical` pixels in pixels of the area.
+    pub(super) fn pixels(&self, logical: u32) -> i32 {
+        i32::try_from(logical * self.scale).unwrap_or(i32::MAX)
+    }
+
+    /// The style of text of a `logical` height.
+    pub(super) fn text(&self, logical: u32) -> TextStyle<'static> {
+        (font::FAMILY, self.pixels(logical)).into_font().color(&INK)
+    }
+
+    /// Width of a text in pixels of the area.
+    pub(super) fn width(&self, text: &str, style: &TextStyle<'_>) -> Drawn<i32> {
+        let (width, _) = self.area.estimate_text_size(text, style).map_err(drawing_failed)?;
+        Ok(i32::try_from(width).unwrap_or(i32::MAX))
+    }
+
+    /// The same canvas on a part of its area.
+    pub(super) fn on<'b>(&self, area: &'b DrawingArea<B, Shift>) -> Canvas<'b, B> {
+        Canvas { area, scale: self.scale }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use super::*;
+
+    #[test]
+    fn the_extension_decides_and_anything_else_names_the_legal_ones() {
+        assert_eq!(Format::of(Path::new("a/b.SVG")).unwrap(), Format::Svg);
+        assert_eq!(Format::of(Path::new("b.png")).unwrap(), Format::Png);
+        for path in ["a.pdf", "a", "svg", ".png", ""] {
+            let message = Format::of(Path::new(path)).unwrap_err().to_string();
+            assert!(message.contains(".svg or .png"), "{path:?}: {message}");
+        }
+    }
+}
