@@ -2,6 +2,9 @@
 
 pub mod config;
 mod error;
+#[cfg(feature = "hub")]
+pub mod hub;
+pub mod source;
 pub mod weights;
 
 pub use config::Config;
