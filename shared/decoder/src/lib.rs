@@ -23,6 +23,9 @@ mod parameter;
 pub mod positions;
 pub mod split;
 mod names;
+#[cfg(feature = "hub")]
+pub mod hub;
+pub mod source;
 pub mod weights;
 
 pub use config::Config;

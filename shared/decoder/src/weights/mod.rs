@@ -1,6 +1,22 @@
 //! Where weights come from: a folder, a GGUF file, or a seed; always read by part.
 //!
-//! A rank asks for *its part* of a named weight and never holds more than that plus one tensor's buffer.
+//! A rank asks for *its part* of a named weight ([`Weights::read`]) and never holds more than that part and a small buffer.
+//!
+//! - [`folder`]: safetensors in Hugging Face layout; [`gguf`]: a GGUF file; [`random`]: from a seed; [`memory`]: from tensors;
+//! - [`save`]: the way back into a folder;
+//! - inside, `cut` turns a part into runs of elements, `positioned` reads the bytes that hold them, `element` converts them and
+//!   allocates the tensor.
+
+mod content;
+mod cut;
+mod element;
+pub mod folder;
+pub mod gguf;
+pub mod memory;
+mod mismatch;
+mod positioned;
+pub mod random;
+pub mod save;
 
 use crate::error::Result;
 use candle_core::{DType, Device, Tensor};
@@ -122,4 +138,22 @@ pub trait Weights: Send + Sync {
     /// # Errors
     /// The weight is missing, has another shape, or cannot be read.
     fn read(&self, spec: &WeightSpec, part: &Part, dtype: DType, device: &Device) -> Result<Tensor>;
+}
+
+impl<W: Weights + ?Sized> Weights for Arc<W> {
+    fn origin(&self) -> String {
+        (**self).origin()
+    }
+
+    fn contains(&self, name: &str) -> bool {
+        (**self).contains(name)
+    }
+
+    fn check(&self, specs: &[WeightSpec]) -> Result<()> {
+        (**self).check(specs)
+    }
+
+    fn read(&self, spec: &WeightSpec, part: &Part, dtype: DType, device: &Device) -> Result<Tensor> {
+        (**self).read(spec, part, dtype, device)
+    }
 }
