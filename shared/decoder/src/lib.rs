@@ -2,6 +2,7 @@
 
 pub mod config;
 mod error;
+pub mod shape;
 pub mod weights;
 
 pub use config::Config;
