@@ -26,6 +26,7 @@ mod names;
 #[cfg(feature = "hub")]
 pub mod hub;
 pub mod source;
+pub mod shape;
 pub mod weights;
 
 pub use config::Config;
