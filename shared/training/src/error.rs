@@ -57,6 +57,16 @@ pub enum Error {
         /// `NaN` or `an infinity`.
         value: &'static str,
     },
+    /// After a backward, a parameter's gradient is not complete.
+    #[error("the gradient of {name} is incomplete: {arrived} of {expected} contributions arrived")]
+    Gradient {
+        /// Name in the checkpoint.
+        name: String,
+        /// Contributions that came.
+        arrived: usize,
+        /// Contributions that were expected: uses in the model times micro-batches.
+        expected: usize,
+    },
     /// One checkpoint is not usable: half-written, changed on disk, or of another version.
     #[error("checkpoint {}: {problem}", path.display())]
     Checkpoint {

@@ -1,6 +1,6 @@
 //! What turns gradients into a trained model, on one device or on one rank of many.
 //!
-//! One step of training reads: [`data::Batches`] says which tokens, [`clip`] bounds the gradient, [`schedule::Schedule`] says
+//! One step of training: [`segments`] run the model forward and backward and fill [`gradients`]; [`data::Batches`] says which tokens, [`clip`] bounds the gradient, [`schedule::Schedule`] says
 //! how far to go, [`optimiser::Optimiser`] goes there. [`checkpoint`] makes the run survive its end, [`metrics`] records
 //! it, [`interrupt`] lets Ctrl-C end it between two steps.
 //!
@@ -12,12 +12,14 @@ pub mod clip;
 pub mod data;
 mod elements;
 mod error;
+pub mod gradients;
 pub mod interrupt;
 pub mod metrics;
 pub mod optimiser;
 #[cfg(test)]
 mod random;
 pub mod schedule;
+pub mod segments;
 
 pub use error::{Error, Result};
 

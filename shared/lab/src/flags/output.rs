@@ -38,7 +38,7 @@ impl OutputFlags {
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct MemoryFlags {
     /// Give every rank a virtual device of this size: 64MiB, 1.5GiB, 80GB
-    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     pub device_memory: Option<Bytes>,
 }
 

@@ -4,6 +4,9 @@ use crate::numbers;
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use std::ops::Range;
 
+/// Values beyond it are no measurements, and the arithmetic of a range would overflow.
+const LARGEST: f64 = 1e300;
+
 /// Label and scale of an axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Axis {
@@ -61,7 +64,7 @@ impl Axis {
     /// Why `value` cannot stand on this axis.
     pub(super) fn refuses(&self, value: f64) -> Option<String> {
         match self.scale {
-            _ if !value.is_finite() => Some(format!("{value} cannot be drawn")),
+            _ if !(-LARGEST..=LARGEST).contains(&value) => Some(format!("{value} cannot be drawn")),
             Scale::Logarithmic { .. } if value <= 0.0 => {
                 Some(format!("{value} has no place on a logarithmic axis; leave it out or use a linear axis"))
             }
@@ -82,10 +85,12 @@ impl Axis {
             }
             Scale::Linear => {
                 let (low, high) = if self.from_zero { (low.min(0.0), high.max(0.0)) } else { (low, high) };
-                let size = if low == high { low.abs().max(1.0) } else { high - low };
+                // Values that differ by rounding only are one value.
+                let is_one = high - low <= 1e-9 * low.abs().max(high.abs());
+                let size = if is_one { low.abs().max(1.0) } else { high - low };
                 // A bar or line that begins at 0 begins at the axis.
                 let below = if low == 0.0 { 0.0 } else { 0.05 * size };
-                let above = if high == 0.0 { 0.0 } else { 0.05 * size };
+                let above = if high == 0.0 && low < 0.0 { 0.0 } else { 0.05 * size };
                 Some(span(low - below, high + above))
             }
         }
@@ -178,17 +183,17 @@ impl ValueFormatter<f64> for Span {
     }
 }
 
-/// As short as a tick can be: `0.5`, `32`, `1024`, `20k`, `1.5M`, `1e-7`.
+/// As short as a tick can be: `0.5`, `1024`, `20000`, `131072` (a power of 2), `1.5M`, `1e-7`.
 pub(super) fn tick_label(value: f64) -> String {
     // Digits that the tick's arithmetic left: 0.30000000000000004.
     let trimmed = |value: f64| format!("{value:.6}").trim_end_matches('0').trim_end_matches('.').to_owned();
     match value.abs() {
         0.0 => "0".to_owned(),
         small if small < 1e-4 => format!("{value:e}").replace(".0e", "e"),
-        small if small < 10_000.0 || (small < 100_000.0 && small.log2().fract() == 0.0) => trimmed(value),
+        small if small < 100_000.0 || (small < 1e7 && small.log2().fract() == 0.0) => trimmed(value),
         _ => {
             let text = numbers::count(value).replace(' ', "");
-            // `20.0k` is `20k`.
+            // `200.0k` is `200k`.
             match text.split_at_checked(text.len() - 1) {
                 Some((digits, prefix)) if digits.contains('.') => {
                     format!("{}{prefix}", digits.trim_end_matches('0').trim_end_matches('.'))
@@ -220,12 +225,22 @@ mod tests {
         assert_eq!(labels(&Axis::log(""), &[3.0, 40.0]), ["3", "5", "7", "10", "20", "30"]);
         assert_eq!(labels(&Axis::log2(""), &[128.0, 32768.0]), ["256", "1024", "4096", "16384"]);
         assert_eq!(labels(&Axis::linear(""), &[-5.0, 0.0]), ["-5", "-4", "-3", "-2", "-1", "0"]);
-        assert_eq!([1.5e6, 2e4, 1e-7, 1e12].map(tick_label), ["1.5M", "20k", "1e-7", "1T"]);
+        let others = [1.5e6, 2e4, 2e5, 131_072.0, 1e-7, 1e12].map(tick_label);
+        assert_eq!(others, ["1.5M", "20000", "200k", "131072", "1e-7", "1T"]);
     }
 
     #[test]
     fn one_value_and_extreme_values_make_a_range_too() {
-        for values in [&[0.0][..], &[5.0], &[-5.0], &[1e-300, 1e300], &[1e15, 1e15 + 1.0]] {
+        for values in [
+            &[0.0][..],
+            &[5.0],
+            &[-5.0],
+            &[1e-300, 1e300],
+            &[1e15, 1e15 + 1.0],
+            &[1e20, 1e20 + 2e4],
+            &[1.0, 1.001],
+            &[-1e300, 1e300],
+        ] {
             for axis in [Axis::linear(""), Axis::linear("").zoomed(), Axis::log("")] {
                 if values.iter().any(|&value| axis.refuses(value).is_some()) {
                     continue;

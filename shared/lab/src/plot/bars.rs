@@ -171,6 +171,7 @@ impl Picture for Bars {
             .disable_x_mesh()
             .y_desc(self.axis.label())
             .y_labels(8)
+            .y_label_offset(canvas.text_drop())
             .axis_desc_style(canvas.text(16))
             .label_style(canvas.text(14))
             .axis_style(INK.stroke_width(canvas.pixels(1).unsigned_abs()))

@@ -12,6 +12,9 @@ use std::path::Path;
 /// Size of a picture in logical pixels.
 const SIZE: (u32, u32) = (880, 520);
 
+/// Pixels of a PNG per logical pixel.
+const PNG_SCALE: u32 = 2;
+
 /// What a picture is written as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -76,9 +79,8 @@ pub(super) trait Picture {
                 create_parent(path)?;
                 // plotters' own error would not say which file, and why.
                 File::create(path).map_err(Error::file("write", path))?;
-                let scale = 2;
-                let area = BitMapBackend::new(path, (SIZE.0 * scale, SIZE.1 * scale)).into_drawing_area();
-                self.draw_on(&area, scale).map_err(problem)
+                let area = BitMapBackend::new(path, (SIZE.0 * PNG_SCALE, SIZE.1 * PNG_SCALE)).into_drawing_area();
+                self.draw_on(&area, PNG_SCALE).map_err(problem)
             }
         }
     }
@@ -100,6 +102,11 @@ impl<'a, B: DrawingBackend> Canvas<'a, B> {
     /// The style of text of a `logical` height.
     pub(super) fn text(&self, logical: u32) -> TextStyle<'static> {
         (font::FAMILY, self.pixels(logical)).into_font().color(&INK)
+    }
+
+    /// How far below its centre line text must be asked for to stand on it: plotters' bitmap text sits too high.
+    pub(super) fn text_drop(&self) -> i32 {
+        if self.scale == PNG_SCALE { self.pixels(2) } else { 0 }
     }
 
     /// Width of a text in pixels of the area.

@@ -57,7 +57,8 @@ pub(super) fn head<B: DrawingBackend>(
             (x, y) = (margin, y + canvas.pixels(ENTRY + 7));
         }
         sample(canvas, entry, (x, y))?;
-        canvas.area.draw_text(entry.name, &style, (x + canvas.pixels(SAMPLE + 6), y)).map_err(drawing_failed)?;
+        let text = (x + canvas.pixels(SAMPLE + 6), y + canvas.text_drop());
+        canvas.area.draw_text(entry.name, &style, text).map_err(drawing_failed)?;
         x += needed + canvas.pixels(22);
         any = true;
     }
