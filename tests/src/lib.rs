@@ -1,1 +1,1 @@
-//! placeholder
+//! What holds across chapters; the tests are in `tests/`.
