@@ -82,7 +82,8 @@ fn assign(folder: &Path, files: &Files, shards: &[Shard]) -> Result<BTreeMap<Str
         let holders: Vec<usize> =
             (0..shards.len()).filter(|&shard| shards[shard].entries.contains_key(weight)).collect();
         let Some(&shard) = holders.iter().find(|&&shard| names[shard] == file) else {
-            let found = holders.first().map_or_else(|| "in no file".into(), |&shard| format!("in {}", names[shard]));
+            let found =
+                holders.first().map_or_else(|| "in none of the files".into(), |&shard| format!("in {}", names[shard]));
             return Err(fault(weight, found, format!("in {file} by {}; download both again", files::INDEX)));
         };
         weights.insert(weight.clone(), shard);
