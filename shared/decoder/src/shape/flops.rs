@@ -80,7 +80,8 @@ impl ModelShape {
     /// included: 2·(weights) + context·(2·heads·(d_qk + d_v)) per layer. Linear in `context`.
     ///
     /// With latent attention the query is moved into the latent's space instead of expanding all cached latents
-    /// (DeepSeek-V2, section 2.1.2): d_qk = kv_lora_rank + rope, d_v = kv_lora_rank.
+    /// (DeepSeek-V2, section 2.1.2): d_qk = kv_lora_rank + rope, d_v = kv_lora_rank. Moving there and back multiplies
+    /// by each entry of `kv_b_proj` once, so it counts as that projection.
     ///
     /// # Errors
     /// `batch` or `context` is 0, or the result does not fit in 128 bits.

@@ -30,6 +30,27 @@ pub enum Precision {
     Int8,
 }
 
+impl Precision {
+    /// Its usual name.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::F64 => "f64",
+            Self::F32 => "f32",
+            Self::Tf32 => "tf32",
+            Self::F16 => "f16",
+            Self::Bf16 => "bf16",
+            Self::Fp8 => "fp8",
+            Self::Int8 => "int8",
+        }
+    }
+}
+
+impl std::fmt::Display for Precision {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 /// One device.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -89,8 +110,8 @@ impl Hardware {
     pub fn peak(&self, precision: Precision) -> Result<u64> {
         self.peaks.get(&precision).map(|peak| peak.get()).ok_or_else(|| Error::Setting {
             name: "dtype",
-            found: format!("{precision:?} on {}", self.name),
-            expected: format!("one of {:?}", self.peaks.keys().collect::<Vec<_>>()),
+            found: format!("{precision} on {}", self.name),
+            expected: format!("one of {}", self.peaks.keys().map(Precision::as_str).collect::<Vec<_>>().join(", ")),
         })
     }
 
