@@ -40,8 +40,10 @@ fn snapshot(seed: u64) -> Snapshot {
     }
 }
 
-/// Every bit of a tensor, with its type and shape.
-fn bits(tensors: &Named) -> Vec<(Arc<str>, DType, Vec<usize>, Vec<u64>)> {
+/// Name, type and shape, and every bit of the elements.
+type Bits = (Arc<str>, DType, Vec<usize>, Vec<u64>);
+
+fn bits(tensors: &Named) -> Vec<Bits> {
     let bits = |tensor: &Tensor| {
         let wide: Vec<f64> = tensor.flatten_all().unwrap().to_dtype(DType::F64).unwrap().to_vec1().unwrap();
         wide.into_iter().map(f64::to_bits).collect()
