@@ -140,6 +140,11 @@ fn any_flipped_bit_or_cut_is_found_and_the_previous_one_resumes() {
         fs::write(&path, &good).unwrap();
     }
     assert_same(&load_latest(root).snapshot, &snapshot(2));
+    // All three sums are there, and something else.
+    let mut more = fs::read(newest.join(sums::FILE)).unwrap();
+    more.push(b'\n');
+    fs::write(newest.join(sums::FILE), more).unwrap();
+    assert_same(&load_latest(root).snapshot, &previous);
 }
 
 #[test]
