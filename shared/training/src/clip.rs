@@ -64,8 +64,12 @@ fn squares_of(gradient: &Tensor) -> Result<f64> {
     let squares = match (gradient.device(), gradient.dtype()) {
         (Device::Cpu, DType::F32) => elements::read(gradient, |values: &[f32]| squares(values, |value| value.into()))?,
         (Device::Cpu, DType::F64) => elements::read(gradient, |values: &[f64]| squares(values, |value| value))?,
-        (Device::Cpu, DType::BF16) => elements::read(gradient, |values: &[bf16]| squares(values, bf16::to_f64))?,
-        (Device::Cpu, DType::F16) => elements::read(gradient, |values: &[f16]| squares(values, f16::to_f64))?,
+        (Device::Cpu, DType::BF16) => {
+            elements::read(gradient, |values: &[bf16]| squares(values, |value| elements::widen(value).into()))?
+        }
+        (Device::Cpu, DType::F16) => {
+            elements::read(gradient, |values: &[f16]| squares(values, |value| value.to_f32().into()))?
+        }
         _ => gradient.to_dtype(DType::F64)?.sqr()?.sum_all()?.to_scalar()?,
     };
     Ok(squares)

@@ -28,6 +28,11 @@ element!(f64, F64);
 element!(bf16, BF16);
 element!(f16, F16);
 
+/// The same number in f32. `bf16::to_f32` has a branch for NaN, which keeps a loop from being vectorised.
+pub(crate) fn widen(value: bf16) -> f32 {
+    f32::from_bits(u32::from(value.to_bits()) << 16)
+}
+
 /// Reads the elements of `tensor`, in order. A view that is not contiguous is copied first.
 pub(crate) fn read<T: WithDType, R>(tensor: &Tensor, work: impl FnOnce(&[T]) -> R) -> Result<R> {
     let tensor = tensor.contiguous()?;

@@ -170,10 +170,11 @@ fn save_through(root: &Path, snapshot: &Snapshot, config: &serde_json::Value, cr
 fn write_all(partial: &Path, snapshot: &Snapshot, config: &serde_json::Value, create: Create) -> Result<()> {
     let _scope = ledger::scope(Kind::Host);
     let manifest = Manifest::new(snapshot, config);
-    let mut sums = Vec::new();
-    sums.push(sums::write(partial, MANIFEST, create, |out| manifest.write(out))?);
-    sums.push(sums::write(partial, MODEL, create, |out| tensors::write(&snapshot.weights, out))?);
-    sums.push(sums::write(partial, OPTIMISER, create, |out| tensors::write(&snapshot.optimiser.tensors, out))?);
+    let sums = [
+        sums::write(partial, MANIFEST, create, |out| manifest.write(out))?,
+        sums::write(partial, MODEL, create, |out| tensors::write(&snapshot.weights, out))?,
+        sums::write(partial, OPTIMISER, create, |out| tensors::write(&snapshot.optimiser.tensors, out))?,
+    ];
     sums::write(partial, sums::FILE, create, |out| out.write_all(sums.concat().as_bytes()))?;
     folder::sync(partial)
 }

@@ -40,8 +40,10 @@ fn snapshot(seed: u64) -> Snapshot {
     }
 }
 
-/// Every bit of a tensor, with its type and shape.
-fn bits(tensors: &Named) -> Vec<(Arc<str>, DType, Vec<usize>, Vec<u64>)> {
+/// Name, type and shape, and every bit of the elements.
+type Bits = (Arc<str>, DType, Vec<usize>, Vec<u64>);
+
+fn bits(tensors: &Named) -> Vec<Bits> {
     let bits = |tensor: &Tensor| {
         let wide: Vec<f64> = tensor.flatten_all().unwrap().to_dtype(DType::F64).unwrap().to_vec1().unwrap();
         wide.into_iter().map(f64::to_bits).collect()
@@ -138,6 +140,11 @@ fn any_flipped_bit_or_cut_is_found_and_the_previous_one_resumes() {
         fs::write(&path, &good).unwrap();
     }
     assert_same(&load_latest(root).snapshot, &snapshot(2));
+    // All three sums are there, and something else.
+    let mut more = fs::read(newest.join(sums::FILE)).unwrap();
+    more.push(b'\n');
+    fs::write(newest.join(sums::FILE), more).unwrap();
+    assert_same(&load_latest(root).snapshot, &previous);
 }
 
 #[test]

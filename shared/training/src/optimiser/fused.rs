@@ -46,7 +46,7 @@ pub(super) fn adamw(
 ) -> Result<()> {
     match (parameter.dtype(), gradient.dtype()) {
         (DType::F32, DType::F32) => adamw_on(parameter, first, second, gradient, step, |g: f32| g),
-        (DType::F32, DType::BF16) => adamw_on(parameter, first, second, gradient, step, bf16::to_f32),
+        (DType::F32, DType::BF16) => adamw_on(parameter, first, second, gradient, step, elements::widen),
         (DType::F32, DType::F16) => adamw_on(parameter, first, second, gradient, step, f16::to_f32),
         (DType::F64, DType::F64) => adamw_on(parameter, first, second, gradient, step, |g: f64| g),
         (parameter, gradient) => bail!("AdamW: a {gradient:?} gradient of a {parameter:?} parameter"),
@@ -57,7 +57,7 @@ pub(super) fn adamw(
 pub(super) fn sgd(parameter: &Tensor, gradient: &Tensor, step: &SgdStep) -> Result<()> {
     match (parameter.dtype(), gradient.dtype()) {
         (DType::F32, DType::F32) => sgd_on(parameter, gradient, step, |g: f32| g),
-        (DType::F32, DType::BF16) => sgd_on(parameter, gradient, step, bf16::to_f32),
+        (DType::F32, DType::BF16) => sgd_on(parameter, gradient, step, elements::widen),
         (DType::F32, DType::F16) => sgd_on(parameter, gradient, step, f16::to_f32),
         (DType::F64, DType::F64) => sgd_on(parameter, gradient, step, |g: f64| g),
         (parameter, gradient) => bail!("SGD: a {gradient:?} gradient of a {parameter:?} parameter"),
