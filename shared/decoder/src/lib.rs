@@ -2,6 +2,9 @@
 
 pub mod config;
 mod error;
+pub mod generation;
+pub mod random;
+pub mod tokenizer;
 pub mod weights;
 
 pub use config::Config;
