@@ -57,6 +57,12 @@ pub enum Error {
         /// What was found and what to do.
         problem: String,
     },
+    /// The logits of a position allow no choice of a token.
+    #[error("logits: {problem}")]
+    Logits {
+        /// How many are what, and where.
+        problem: String,
+    },
     /// A sequence would grow past the length that the model or its cache has room for.
     #[error("the context is full: {needed} tokens are needed, {available} fit; shorten the prompt or --sample-len")]
     ContextLength {

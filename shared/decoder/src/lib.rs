@@ -27,6 +27,9 @@ mod names;
 pub mod hub;
 pub mod source;
 pub mod shape;
+pub mod generation;
+pub mod random;
+pub mod tokenizer;
 pub mod weights;
 
 pub use config::Config;

@@ -1,0 +1,5 @@
+//! From a prompt to a continuation.
+
+pub mod sampling;
+
+pub use sampling::{Sampler, Sampling};
