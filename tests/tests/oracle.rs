@@ -6,9 +6,9 @@
 
 use candle_core::{DType, Device, Tensor};
 use decoder::ops::GradientSink;
-use decoder::source::{Description, Source};
+use decoder::source::Source;
 use decoder::split::Split;
-use decoder::{Config, Context, Decoder, Tokens};
+use decoder::{Context, Decoder, Tokens};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -18,8 +18,15 @@ use training::optimiser::{AdamW, Decay, Optimiser, Rule};
 use training::{Named, clip, segments};
 
 const NAMES: [&str; 9] = [
-    "llama-bf16", "llama-gqa", "llama-headdim", "llama-mqa-bias", "llama-rope-llama3", "llama-sharded", "llama-tied-odd",
-    "qwen2-tied", "qwen3",
+    "llama-bf16",
+    "llama-gqa",
+    "llama-headdim",
+    "llama-mqa-bias",
+    "llama-rope-llama3",
+    "llama-sharded",
+    "llama-tied-odd",
+    "qwen2-tied",
+    "qwen3",
 ];
 
 /// How far two implementations may differ, by type.
@@ -32,10 +39,10 @@ struct Tolerance {
 }
 
 const F32: Tolerance = Tolerance { logits: 5e-5, loss: 1e-5, gradients: 2e-5, adamw_losses: 5e-5, adamw_norms: 1e-4 };
-const F64: Tolerance = Tolerance { logits: f64::NAN, loss: 1e-9, gradients: f64::NAN, adamw_losses: 1e-9, adamw_norms: 1e-9 };
+const F64: Tolerance =
+    Tolerance { logits: f64::NAN, loss: 1e-9, gradients: f64::NAN, adamw_losses: 1e-9, adamw_norms: 1e-9 };
 
 struct Case {
-    name: &'static str,
     model: Decoder,
     ids: Vec<Vec<u32>>,
     oracle: Value,
@@ -59,14 +66,13 @@ fn device() -> Device {
 fn open(name: &'static str, dtype: DType, device: &Device) -> Case {
     let folder = fixtures().join("tiny").join(name);
     let source = Source::resolve(folder.to_str().unwrap(), None, &folder).unwrap();
-    let Description::Json { config, generation } = source.description().unwrap() else { panic!("a folder") };
-    let config = Config::from_json(&config, generation.as_deref(), &source.origin()).unwrap();
+    let config = source.config().unwrap();
     let weights = source.weights().unwrap();
     let model = Decoder::load(&config, &*weights, dtype, device, &Split::whole()).unwrap();
     let oracle: Value = serde_json::from_slice(&std::fs::read(folder.join("oracle.json")).unwrap()).unwrap();
     let ids = serde_json::from_value(oracle["input_ids"].clone()).unwrap();
     let full = candle_core::safetensors::load(folder.join("oracle/full.safetensors"), &Device::Cpu).unwrap();
-    Case { name, model, ids, oracle, full, device: device.clone() }
+    Case { model, ids, oracle, full, device: device.clone() }
 }
 
 impl Case {
@@ -113,7 +119,8 @@ fn logits_loss_and_every_gradient_are_those_of_pytorch_in_f32() {
     for name in NAMES {
         let case = open(name, DType::F32, &device());
         let logits = case.model.logits(&Context::inference(), &case.tokens(16), None).unwrap();
-        let worst = difference(&logits, &case.full["logits"]).abs().unwrap().max_all().unwrap().to_scalar::<f64>().unwrap();
+        let worst =
+            difference(&logits, &case.full["logits"]).abs().unwrap().max_all().unwrap().to_scalar::<f64>().unwrap();
         assert!(worst <= F32.logits, "{name}: a logit differs by {worst:e}");
 
         let (loss, gradients) = case.loss_and_gradients();
@@ -180,7 +187,10 @@ fn ten_adamw_steps_follow_the_same_trajectory_in_f32_and_f64() {
             assert_eq!((losses.len(), norms.len()), (their_losses.len(), their_norms.len()));
             for (step, (ours, theirs)) in losses.iter().zip(&their_losses).enumerate() {
                 let difference = (ours - theirs).abs();
-                assert!(difference <= tolerance.adamw_losses, "{name} {dtype:?}: loss {step} differs by {difference:e}");
+                assert!(
+                    difference <= tolerance.adamw_losses,
+                    "{name} {dtype:?}: loss {step} differs by {difference:e}"
+                );
             }
             for (step, (ours, theirs)) in norms.iter().zip(&their_norms).enumerate() {
                 let difference = (ours - theirs).abs() / theirs;

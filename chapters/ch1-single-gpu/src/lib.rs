@@ -1,3 +1,10 @@
-//! placeholder
+//! Chapter 1: why must a model be distributed?
+//!
+//! One device does everything: it holds all weights, all keys and values, and makes one token after another. The chapter
+//! measures what that costs, until it no longer fits. The lesson is the `README.md` of this crate.
+//!
+//! - [`commands`]: what `cargo ch1 …` runs, one file per subcommand;
+//! - [`stories`]: the corpus and the tokenizer of the bundled model.
 
+pub mod commands;
 pub mod stories;

@@ -7,9 +7,10 @@
 //!                     split, ops, cache
 //! ```
 //!
-//! - [`config`]: what a model is made of; [`weights`]: where its weights come from;
+//! - [`source`]: what a user calls a model; [`config`]: what it is made of; [`weights`]: where its weights come from;
 //! - [`model`]: the decoder itself; [`split`]: the places where it may be cut; [`ops`]: what it computes with, forward and
-//!   backward; [`cache`]: keys and values of past tokens.
+//!   backward; [`cache`]: keys and values of past tokens;
+//! - [`tokenizer`], [`generation`]: from text to text; [`shape`]: the exact sizes of a model from its shape alone.
 //!
 //! It knows nothing of ranks: a chapter that distributes the decoder implements [`split`]'s traits.
 
@@ -17,18 +18,18 @@ pub mod cache;
 pub mod config;
 mod context;
 mod error;
+pub mod generation;
+#[cfg(feature = "hub")]
+pub mod hub;
 pub mod model;
+mod names;
 pub mod ops;
 mod parameter;
 pub mod positions;
-pub mod split;
-mod names;
-#[cfg(feature = "hub")]
-pub mod hub;
-pub mod source;
-pub mod shape;
-pub mod generation;
 pub mod random;
+pub mod shape;
+pub mod source;
+pub mod split;
 pub mod tokenizer;
 pub mod weights;
 

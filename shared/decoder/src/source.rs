@@ -3,13 +3,13 @@
 //! [`Source::resolve`] takes, in this order: a folder or a `.gguf` file that exists, the name of a bundled model, a hub id. It
 //! opens no weights; the caller reads the config first and asks for [`Source::weights`] when it needs them.
 
+use crate::config::Config;
 use crate::error::{Error, Result};
+use crate::tokenizer::Tokenizer;
 use crate::weights::Weights;
 use crate::weights::folder::Folder;
 use crate::weights::folder::files::list;
 use crate::weights::gguf::Gguf;
-use candle_core::quantized::gguf_file::Value;
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,36 +20,6 @@ pub enum Source {
     Folder(PathBuf),
     /// A GGUF file, which holds everything.
     Gguf(Arc<Gguf>),
-}
-
-/// What describes the architecture.
-#[derive(Clone, Debug)]
-pub enum Description<'a> {
-    /// Texts of JSON files.
-    Json {
-        /// `config.json`.
-        config: String,
-        /// `generation_config.json`, if there is one.
-        generation: Option<String>,
-    },
-    /// GGUF metadata.
-    Gguf {
-        /// All of it.
-        metadata: &'a HashMap<String, Value>,
-        /// Whether the head's weight is the embedding's.
-        tied: bool,
-        /// Whether the file has the tensor `rope_freqs.weight`, factors on the rotary frequencies.
-        rope_freqs: bool,
-    },
-}
-
-/// What the tokenizer is made from.
-#[derive(Clone, Debug)]
-pub enum TokenizerSource<'a> {
-    /// `tokenizer.json`; it may be missing, which only matters to those who need text.
-    File(PathBuf),
-    /// GGUF metadata.
-    Gguf(&'a HashMap<String, Value>),
 }
 
 impl Source {
@@ -136,34 +106,36 @@ impl Source {
         }
     }
 
-    /// What describes the architecture.
+    /// The architecture.
     ///
     /// # Errors
-    /// A JSON file cannot be read.
-    pub fn description(&self) -> Result<Description<'_>> {
-        match self {
-            Self::Folder(path) => {
-                let read = |name: &str| {
-                    let path = path.join(name);
-                    std::fs::read_to_string(&path).map_err(Error::file("read", &path))
-                };
-                let generation = "generation_config.json";
-                let generation = path.join(generation).exists().then(|| read(generation)).transpose()?;
-                Ok(Description::Json { config: read("config.json")?, generation })
+    /// A file cannot be read, or a setting is not supported.
+    pub fn config(&self) -> Result<Config> {
+        let folder = match self {
+            Self::Folder(folder) => folder,
+            Self::Gguf(gguf) => {
+                let divisors = gguf.rope_divisors()?;
+                let has = |name: &str| gguf.has_tensor(name);
+                return Config::from_gguf(gguf.metadata(), has, divisors.as_deref(), &self.origin());
             }
-            Self::Gguf(gguf) => Ok(Description::Gguf {
-                metadata: gguf.metadata(),
-                tied: gguf.tied(),
-                rope_freqs: gguf.contains("rope_freqs.weight"),
-            }),
-        }
+        };
+        let read = |name: &str| {
+            let path = folder.join(name);
+            std::fs::read_to_string(&path).map_err(Error::file("read", &path))
+        };
+        let generation = "generation_config.json";
+        let generation = folder.join(generation).exists().then(|| read(generation)).transpose()?;
+        Config::from_json(&read("config.json")?, generation.as_deref(), &self.origin())
     }
 
-    /// What the tokenizer is made from.
-    pub fn tokenizer(&self) -> TokenizerSource<'_> {
+    /// The tokenizer; a folder of weights may lack it, which only matters to those who need text.
+    ///
+    /// # Errors
+    /// There is none, or it is of an unknown kind.
+    pub fn tokenizer(&self) -> Result<Tokenizer> {
         match self {
-            Self::Folder(path) => TokenizerSource::File(path.join("tokenizer.json")),
-            Self::Gguf(gguf) => TokenizerSource::Gguf(gguf.metadata()),
+            Self::Folder(folder) => Tokenizer::from_file(&folder.join("tokenizer.json")),
+            Self::Gguf(gguf) => Tokenizer::from_gguf(gguf.metadata()),
         }
     }
 

@@ -65,6 +65,9 @@ pub enum Error {
         /// What happened and what to do.
         problem: String,
     },
+    /// A model cannot be found, described or read.
+    #[error(transparent)]
+    Decoder(#[from] decoder::Error),
     /// A memory limit, a size in bytes.
     #[error(transparent)]
     Ledger(#[from] ledger::Error),

@@ -4,6 +4,7 @@
 //!
 //! - [`program`]: what every `main` shares: errors, exit codes, a closed pipe, threads; [`startup`]: settings of the process;
 //! - [`flags`]: the flags that mean the same everywhere, and [`ask`]: `--predict`;
+//! - [`loaded`]: from the flags to a model;
 //! - [`table`], [`numbers`], [`memory`]: figures as text;
 //! - [`compared`]: what a formula predicted beside what was measured;
 //! - [`plot`], [`trace`]: figures as pictures, spans for Perfetto;
@@ -13,6 +14,7 @@ pub mod ask;
 pub mod compared;
 mod error;
 pub mod flags;
+pub mod loaded;
 pub mod memory;
 pub mod numbers;
 pub mod plot;

@@ -119,6 +119,7 @@ fn is_bad_usage(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         matches!(cause.downcast_ref(), Some(Error::Flag { .. } | Error::Ledger(ledger::Error::Bytes { .. })))
             || matches!(cause.downcast_ref(), Some(decoder::Error::Setting { .. }))
+            || matches!(cause.downcast_ref(), Some(Error::Decoder(decoder::Error::Setting { .. })))
             || matches!(cause.downcast_ref(), Some(ledger::Error::Bytes { .. }))
     })
 }

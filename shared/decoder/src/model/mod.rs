@@ -242,9 +242,11 @@ impl Decoder {
     pub fn next_token_logits(&self, ctx: &Context, tokens: &Tokens, cache: Option<&mut dyn KvCache>) -> Result<Tensor> {
         let _kind = ledger::scope(ledger::Kind::Activations);
         let x = self.hidden(ctx, tokens, cache)?;
-        let last = tokens.positions().spans().enumerate().map(|(row, (_, length))| {
-            Ok(x.narrow(0, row, 1)?.narrow(1, length - 1, 1)?.squeeze(1)?)
-        });
+        let last = tokens
+            .positions()
+            .spans()
+            .enumerate()
+            .map(|(row, (_, length))| Ok(x.narrow(0, row, 1)?.narrow(1, length - 1, 1)?.squeeze(1)?));
         let last = Tensor::cat(&last.collect::<Result<Vec<_>>>()?, 0)?;
         self.head_logits(ctx, &last)
     }

@@ -51,7 +51,12 @@ fn backward(activation: Activation, gate: &Tensor, up: &Tensor, dy: &Tensor) -> 
     composed_backward(activation, gate, up, dy)
 }
 
-fn composed_backward(activation: Activation, gate: &Tensor, up: &Tensor, dy: &Tensor) -> CandleResult<(Tensor, Tensor)> {
+fn composed_backward(
+    activation: Activation,
+    gate: &Tensor,
+    up: &Tensor,
+    dy: &Tensor,
+) -> CandleResult<(Tensor, Tensor)> {
     let wide = |x: &Tensor| if x.dtype() == DType::F64 { Ok(x.clone()) } else { x.to_dtype(DType::F32) };
     let (x, up, dy, dtype) = (wide(gate)?, wide(up)?, wide(dy)?, gate.dtype());
     let (value, slope) = match activation {

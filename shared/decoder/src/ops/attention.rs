@@ -59,13 +59,18 @@ impl Sizes {
     fn of(q: &Tensor, k: &Tensor, v: &Tensor, visible: &Visible) -> CandleResult<Self> {
         let (batch, queries, heads, width) = q.dims4()?;
         let (key_batch, kv_heads, keys, key_width) = k.dims4()?;
-        let fits = k.dims() == v.dims() && key_batch == batch && key_width == width && kv_heads > 0 && heads % kv_heads == 0;
+        let fits =
+            k.dims() == v.dims() && key_batch == batch && key_width == width && kv_heads > 0 && heads % kv_heads == 0;
         if !fits {
             bail!("attention: q {:?}, k {:?}, v {:?} do not fit together", q.shape(), k.shape(), v.shape())
         }
         if visible.queries() != queries || visible.rows() != batch || visible.end() > keys {
-            bail!("attention: the mask is for {} rows of {} queries and {} keys, found {batch}, {queries} and {keys}",
-                visible.rows(), visible.queries(), visible.end())
+            bail!(
+                "attention: the mask is for {} rows of {} queries and {} keys, found {batch}, {queries} and {keys}",
+                visible.rows(),
+                visible.queries(),
+                visible.end()
+            )
         }
         Ok(Self { batch, queries, heads, kv_heads, keys, width })
     }

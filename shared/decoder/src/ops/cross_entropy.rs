@@ -57,7 +57,8 @@ pub fn head_cross_entropy(ctx: &Context, x: &Tensor, weight: &Parameter, targets
         let scale = dy.to_dtype(DType::F64)?.to_scalar::<f64>()?;
         let dx = (d_logits.matmul(&weight.value().to_dtype(d_logits.dtype())?)? * scale)?.reshape(x.shape())?;
         ctx.observe("head_loss", weight.name(), Phase::InputGradient, dx.dims(), matrix, moved)?;
-        let (ctx, name, d_logits, rows) = (ctx.clone(), weight.name().clone(), d_logits.clone(), x.detach().reshape(((), hidden))?);
+        let (ctx, name, d_logits, rows) =
+            (ctx.clone(), weight.name().clone(), d_logits.clone(), x.detach().reshape(((), hidden))?);
         sink.contribute(
             weight.name(),
             WeightGradient::later(move |sum| {

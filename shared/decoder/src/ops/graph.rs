@@ -30,7 +30,9 @@ where
         bail!("{name}: a value must be contiguous to be attached to the graph")
     }
     let backward = move |inputs: &[&Tensor], value: &Tensor, gradient: &Tensor| {
-        let Ok(inputs) = <[&Tensor; N]>::try_from(inputs) else { bail!("{name}: {} inputs, {N} attached", inputs.len()) };
+        let Ok(inputs) = <[&Tensor; N]>::try_from(inputs) else {
+            bail!("{name}: {} inputs, {N} attached", inputs.len())
+        };
         Ok(backward(inputs, value, gradient)?.to_vec())
     };
     let node = Attached { name, value: Mutex::new(Some(value)), backward: Box::new(backward) };
@@ -90,7 +92,8 @@ impl InplaceOp1 for Steal {
     fn cpu_fwd(&self, storage: &mut CpuStorage, layout: &Layout) -> Result<()> {
         let elements = layout.shape().elem_count();
         let whole = layout.start_offset() == 0 && storage_len(storage) == elements;
-        let taken = if whole { std::mem::replace(storage, CpuStorage::U8(Vec::new())) } else { storage.try_clone(layout)? };
+        let taken =
+            if whole { std::mem::replace(storage, CpuStorage::U8(Vec::new())) } else { storage.try_clone(layout)? };
         if let Ok(mut place) = self.0.lock() {
             *place = Some(taken);
         }
@@ -140,7 +143,13 @@ impl CustomOp2 for Attached {
         self.cuda()
     }
 
-    fn bwd(&self, x: &Tensor, y: &Tensor, value: &Tensor, gradient: &Tensor) -> Result<(Option<Tensor>, Option<Tensor>)> {
+    fn bwd(
+        &self,
+        x: &Tensor,
+        y: &Tensor,
+        value: &Tensor,
+        gradient: &Tensor,
+    ) -> Result<(Option<Tensor>, Option<Tensor>)> {
         let mut gradients = (self.backward)(&[x, y], value, gradient)?.into_iter();
         let mut next = || gradients.next().flatten();
         Ok((next(), next()))

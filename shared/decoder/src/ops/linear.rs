@@ -23,7 +23,14 @@ use ledger::Phase;
 pub fn linear(ctx: &Context, x: &Tensor, weight: &Parameter) -> Result<Tensor> {
     let value = product(x, weight.value())?;
     let work = Work { rows: rows(x)?, inputs: weight.value().dim(1)?, outputs: weight.value().dim(0)? };
-    ctx.observe("linear", weight.name(), Phase::Forward, value.dims(), work.flops(), bytes(x) + bytes(weight.value()) + bytes(&value))?;
+    ctx.observe(
+        "linear",
+        weight.name(),
+        Phase::Forward,
+        value.dims(),
+        work.flops(),
+        bytes(x) + bytes(weight.value()) + bytes(&value),
+    )?;
     let Some(sink) = ctx.sink.clone() else { return Ok(value) };
     let (ctx, weight) = (ctx.clone(), weight.clone());
     let attached = with_backward("linear", [x], value, move |[x], _, dy| {

@@ -22,12 +22,7 @@ impl Shape2 {
     }
 
     pub(super) fn transposed(self) -> Self {
-        Self {
-            rows: self.columns,
-            columns: self.rows,
-            row_stride: self.column_stride,
-            column_stride: self.row_stride,
-        }
+        Self { rows: self.columns, columns: self.rows, row_stride: self.column_stride, column_stride: self.row_stride }
     }
 
     /// Elements from the first to the last one touched.

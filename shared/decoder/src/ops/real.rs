@@ -68,7 +68,15 @@ impl Real for f32 {
         let y = p * (r * r) + r + 1.;
         let scaled = y * f32::from_bits((((n as i32) + 127) << 23) as u32);
         // The clamp turned −∞ into a tiny number and +∞ into a large one.
-        if self < -87.336_54 { 0. } else if self > 88.722_83 { f32::INFINITY } else if self.is_nan() { self } else { scaled }
+        if self < -87.336_54 {
+            0.
+        } else if self > 88.722_83 {
+            f32::INFINITY
+        } else if self.is_nan() {
+            self
+        } else {
+            scaled
+        }
     }
 
     fn sqrt(self) -> Self {

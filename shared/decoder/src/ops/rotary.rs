@@ -80,7 +80,8 @@ fn rotated(x: &Tensor, rotation: &Rotation) -> CandleResult<Tensor> {
 fn rotated_loop<T: Real>(x: &Tensor, rotation: &Rotation) -> CandleResult<Tensor> {
     let (_, _, heads, width) = x.dims4()?;
     let half = width / 2;
-    let (elements, cos, sin) = (Elements::<T>::of(x)?, Elements::<T>::of(&rotation.cos)?, Elements::<T>::of(&rotation.sin)?);
+    let (elements, cos, sin) =
+        (Elements::<T>::of(x)?, Elements::<T>::of(&rotation.cos)?, Elements::<T>::of(&rotation.sin)?);
     let mut out = vec![T::ZERO; elements.len()];
     let tokens = elements.chunks_exact(heads * width).zip(out.chunks_exact_mut(heads * width));
     for ((x, out), (cos, sin)) in tokens.zip(cos.chunks_exact(half).zip(sin.chunks_exact(half))) {
@@ -115,7 +116,8 @@ mod tests {
     #[test]
     fn the_loop_and_the_composed_form_agree() {
         let x = Tensor::randn(0f64, 1., (2, 3, 4, 10), &Device::Cpu).unwrap();
-        let rotation = Rotation::new(&[0, 1, 2, 7, 8, 9], &[1., 0.3, 0.1, 0.03, 0.01], 1., DType::F64, &Device::Cpu).unwrap();
+        let rotation =
+            Rotation::new(&[0, 1, 2, 7, 8, 9], &[1., 0.3, 0.1, 0.03, 0.01], 1., DType::F64, &Device::Cpu).unwrap();
         let difference = (rotated(&x, &rotation).unwrap() - composed(&x, &rotation).unwrap()).unwrap();
         assert!(difference.abs().unwrap().max_all().unwrap().to_scalar::<f64>().unwrap() < 1e-14);
     }

@@ -33,7 +33,7 @@ impl Cut {
         };
         let total = product(shape)?;
         let Part::Ranges { dim, ranges } = part else {
-            return Ok(Self { repeats: 1, stride: total, runs: std::iter::once(0..total).collect() });
+            return Ok(Self::whole(total));
         };
         let Some(&size) = shape.get(*dim) else {
             return Err(fault(format!("a part along dimension {dim}"), format!("a dimension of shape {shape:?}")));
@@ -44,6 +44,11 @@ impl Cut {
         let (before, after) = (product(&shape[..*dim])?, product(&shape[*dim + 1..])?);
         let runs = ranges.iter().map(|range| range.start * after..range.end * after).collect();
         Ok(Self { repeats: before, stride: size * after, runs })
+    }
+
+    /// All of a weight of `elements` elements.
+    pub(super) fn whole(elements: usize) -> Self {
+        Self { repeats: 1, stride: elements, runs: std::iter::once(0..elements).collect() }
     }
 
     /// The runs over the whole weight, in the order of the part's elements.

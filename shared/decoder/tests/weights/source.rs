@@ -4,7 +4,7 @@ use crate::support::{Draw, assert_says};
 use candle_core::DType;
 use candle_core::quantized::gguf_file::{self, Value};
 use candle_core::quantized::{GgmlDType, QTensor};
-use decoder::source::{Description, Source, TokenizerSource};
+use decoder::source::Source;
 use std::fs::File;
 use std::path::Path;
 use tempfile::tempdir;
@@ -29,24 +29,19 @@ fn folders_gguf_files_and_bundled_names_are_found() {
 
     for model in [bundled.join("tiny"), "tiny".into()] {
         let source = resolve(&model).unwrap();
-        let Description::Json { config, generation } = source.description().unwrap() else { panic!("{source:?}") };
-        assert_eq!((config.as_str(), generation), ("{\"tiny\": true}", None));
-        let TokenizerSource::File(file) = source.tokenizer() else { panic!("{source:?}") };
-        assert_eq!(file, bundled.join("tiny/tokenizer.json"));
+        assert_says(source.config(), &["config.json", "architectures"]);
+        assert_says(source.tokenizer(), &["tokenizer.json"]);
         assert_says(source.weights(), &["neither model.safetensors nor"]);
     }
     std::fs::write(bundled.join("tiny/generation_config.json"), "{}").unwrap();
     let source = resolve("tiny".as_ref()).unwrap();
-    let Description::Json { generation, .. } = source.description().unwrap() else { panic!("{source:?}") };
-    assert_eq!(generation.as_deref(), Some("{}"));
+    assert!(matches!(source, Source::Folder(_)));
 
     for model in [bundled.join("packed/model.gguf"), bundled.join("packed"), "packed".into()] {
         let source = resolve(&model).unwrap();
-        let Description::Gguf { metadata, tied, rope_freqs } = source.description().unwrap() else {
-            panic!("{source:?}")
-        };
-        assert!(metadata.contains_key("general.architecture") && tied && rope_freqs);
-        assert!(matches!(source.tokenizer(), TokenizerSource::Gguf(_)));
+        let Source::Gguf(gguf) = &source else { panic!("{source:?}") };
+        assert_eq!(gguf.rope_divisors().unwrap().map(|divisors| divisors.len()), Some(4));
+        assert_says(source.config(), &["llama.", "absent"]);
         assert!(source.origin().ends_with("model.gguf"), "{}", source.origin());
         assert!(source.weights().unwrap().contains("rope_freqs.weight"));
     }

@@ -9,6 +9,6 @@ mod output;
 mod sampling;
 
 pub use device::{DeviceChoice, DeviceFlags, DtypeChoice};
-pub use model::{ModelFlags, ModelSource};
+pub use model::{BUNDLED, ModelFlags, assets};
 pub use output::{MemoryFlags, OutputFlags};
 pub use sampling::SamplingFlags;

@@ -2,6 +2,7 @@
 
 use crate::{Error, Result};
 use clap::Args;
+use decoder::generation::Sampling;
 
 /// What to generate. How tokens are chosen is checked where it is done, by the decoder's sampler.
 #[derive(Args, Clone, Debug)]
@@ -46,6 +47,18 @@ impl SamplingFlags {
             });
         }
         Ok(if self.prompt.is_empty() { vec![default.to_owned()] } else { self.prompt.clone() })
+    }
+
+    /// How the next token is chosen; checked where it is done, by the decoder's sampler.
+    pub fn sampling(&self) -> Sampling {
+        Sampling {
+            temperature: self.temperature,
+            top_k: self.top_k,
+            top_p: self.top_p,
+            repeat_penalty: self.repeat_penalty,
+            repeat_last_n: self.repeat_last_n,
+            seed: self.seed,
+        }
     }
 
     /// How many tokens to generate.

@@ -5,7 +5,14 @@ use crate::ops::visible::Visible;
 use candle_core::{D, DType, Result, Tensor};
 
 /// See [`super::attention`].
-pub(super) fn forward(q: &Tensor, k: &Tensor, v: &Tensor, visible: &Visible, sizes: Sizes, scale: f64) -> Result<Tensor> {
+pub(super) fn forward(
+    q: &Tensor,
+    k: &Tensor,
+    v: &Tensor,
+    visible: &Visible,
+    sizes: Sizes,
+    scale: f64,
+) -> Result<Tensor> {
     let p = probabilities(&grouped(q, sizes)?, &k.contiguous()?, visible, sizes, scale)?;
     ungrouped(&p.matmul(&merged(v, sizes)?)?, sizes)
 }

@@ -231,7 +231,13 @@ pub(super) fn backward_loop<T: Real>(
             let touched = block.keys.start * s.width..block.keys.end * s.width;
             let dense_keys = Shape2::rows(block.keys.len(), s.width, s.width);
             let scores = block.scores();
-            multiply((&mut gradients.v[touched.clone()], dense_keys), (&p, scores.transposed()), (dy, shape), T::ONE, T::ONE);
+            multiply(
+                (&mut gradients.v[touched.clone()], dense_keys),
+                (&p, scores.transposed()),
+                (dy, shape),
+                T::ONE,
+                T::ONE,
+            );
             multiply((dq, Shape2::rows(scores.rows, s.width, s.width)), (&dp, scores), k, T::ZERO, T::ONE);
             multiply((&mut gradients.k[touched], dense_keys), (&dp, scores.transposed()), (q, shape), T::ONE, T::ONE);
         }

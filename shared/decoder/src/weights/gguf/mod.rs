@@ -76,6 +76,23 @@ impl Gguf {
         !self.entries.contains_key("lm_head.weight")
     }
 
+    /// Whether the file has a tensor of this GGUF name.
+    pub fn has_tensor(&self, name: &str) -> bool {
+        self.entries.contains_key(&names::hugging_face(name))
+    }
+
+    /// Divisors of the rotary frequencies, `[head_dim / 2]`, which files of Llama 3 carry as a tensor.
+    ///
+    /// # Errors
+    /// The tensor cannot be read.
+    pub fn rope_divisors(&self) -> Result<Option<Vec<f32>>> {
+        let Some(entry) = self.entries.get("rope_freqs.weight") else { return Ok(None) };
+        let shape = entry.shape.clone();
+        let cut = Cut::whole(shape.iter().product());
+        let tensor = element::tensor(&Slice { gguf: self, entry, cut }, shape, DType::F32, &Device::Cpu)?;
+        Ok(Some(tensor.flatten_all()?.to_vec1()?))
+    }
+
     /// Names of all tensors, sorted: the Hugging Face name, or GGUF's own where there is none (`rope_freqs.weight`).
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.entries.keys().map(String::as_str)
