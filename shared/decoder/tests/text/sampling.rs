@@ -14,8 +14,8 @@ fn random_logits(rng: &mut Rng, vocab: usize) -> Vec<f32> {
     (0..vocab).map(|_| 2.0 * rng.normal() as f32).collect()
 }
 
-/// The probabilities that Hugging Face's `generate` would draw from: penalty, temperature, top-k, top-p, softmax; written
-/// with sorting and full arrays.
+/// The probabilities that Hugging Face's `generate` would draw from: penalty, temperature, top-k, top-p, softmax;
+/// written with sorting and full arrays.
 fn probabilities(sampling: &Sampling, logits: &[f32], history: &[u32]) -> Vec<f64> {
     let mut scores: Vec<f64> = logits.iter().map(|&logit| f64::from(logit)).collect();
     let recent = history.iter().rev().take(sampling.repeat_last_n);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 /// The visible characters of byte-level BPE, in the order of the bytes: an independent statement of GPT-2's rule.
-pub fn byte_alphabet() -> Vec<char> {
+pub(crate) fn byte_alphabet() -> Vec<char> {
     let mut next = 256_u32;
     (0..=255_u8)
         .map(|byte| match byte {
@@ -17,7 +17,10 @@ pub fn byte_alphabet() -> Vec<char> {
 }
 
 fn special(id: usize, content: &str) -> Value {
-    json!({"id": id, "content": content, "special": true, "normalized": false, "single_word": false, "lstrip": false, "rstrip": false})
+    json!({
+        "id": id, "content": content, "special": true, "normalized": false, "single_word": false, "lstrip": false,
+        "rstrip": false,
+    })
 }
 
 fn whole(model: Value, added: Vec<Value>) -> Value {
@@ -37,7 +40,7 @@ fn vocab<T: AsRef<str>>(tokens: &[T]) -> Value {
 }
 
 /// GPT-2's kind: every byte, a few merges, two special tokens, and one that contains half a character.
-pub fn byte_level() -> Value {
+pub(crate) fn byte_level() -> Value {
     let alphabet = byte_alphabet();
     let mut tokens: Vec<String> = alphabet.iter().map(char::to_string).collect();
     let show = |text: &str| text.bytes().map(|byte| alphabet[usize::from(byte)]).collect::<String>();
@@ -59,14 +62,15 @@ pub fn byte_level() -> Value {
 }
 
 /// Llama 2's kind: SentencePiece BPE with byte fallback, bos in front.
-pub fn sentence_piece() -> Value {
+pub(crate) fn sentence_piece() -> Value {
     let mut tokens: Vec<String> = ["<unk>", "<s>", "</s>"].map(str::to_owned).into();
     tokens.extend((0..256).map(|byte| format!("<0x{byte:02X}>")));
     tokens.extend(["▁", "a", "b", "t", "h", "e", "é", ")", "\n", "▁t", "he", "▁the", "▁▁", "▁a"].map(str::to_owned));
     let merges = [("▁", "t"), ("h", "e"), ("▁t", "he"), ("▁", "▁"), ("▁", "a")];
     let merges: Vec<_> = merges.iter().map(|(left, right)| format!("{left} {right}")).collect();
     let model = json!({
-        "type": "BPE", "vocab": vocab(&tokens), "merges": merges, "unk_token": "<unk>", "fuse_unk": true, "byte_fallback": true,
+        "type": "BPE", "vocab": vocab(&tokens), "merges": merges, "unk_token": "<unk>", "fuse_unk": true,
+        "byte_fallback": true,
     });
     let mut value = whole(model, vec![special(0, "<unk>"), special(1, "<s>"), special(2, "</s>")]);
     value["normalizer"] = json!({"type": "Sequence", "normalizers": [
@@ -81,7 +85,7 @@ pub fn sentence_piece() -> Value {
 }
 
 /// A template that puts one token in front.
-pub fn bos_template(token: &str, id: u32) -> Value {
+pub(crate) fn bos_template(token: &str, id: u32) -> Value {
     let bos = json!({"SpecialToken": {"id": token, "type_id": 0}});
     let text = |name| json!({"Sequence": {"id": name, "type_id": 0}});
     json!({
@@ -91,7 +95,7 @@ pub fn bos_template(token: &str, id: u32) -> Value {
 }
 
 /// Words and nothing else, with the given decoder.
-pub fn words(decoder: Value) -> Value {
+pub(crate) fn words(decoder: Value) -> Value {
     let tokens =
         ["[UNK]", "the", "##re", "is", "a", "▁the", "▁", "▁▁a", "fox</w>", "</w>", ".", ")", "\n", "n't", "|", "é"];
     let model = json!({"type": "WordLevel", "vocab": vocab(&tokens), "unk_token": "[UNK]"});
@@ -102,7 +106,7 @@ pub fn words(decoder: Value) -> Value {
 }
 
 /// Every kind, with its name.
-pub fn all() -> Vec<(&'static str, Value)> {
+pub(crate) fn all() -> Vec<(&'static str, Value)> {
     let metaspace = |scheme| json!({"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": true});
     vec![
         ("byte level", byte_level()),
