@@ -5,7 +5,7 @@
 //! that holds rows 100..200 computes exactly those, in any order, and every layout starts from the same model.
 //!
 //! Both stand on splitmix64 (Steele, Lea, Flood: *Fast Splittable Pseudorandom Number Generators*, 2014): a counter
-//! that goes up by an odd constant, scrambled by [`scramble`]. Its output number `i` can be computed without the ones
+//! that goes up by an odd constant, scrambled. Its output number `i` can be computed without the ones
 //! before it. The sequence is xoshiro256++ (Blackman, Vigna, 2019), seeded from splitmix64 as its authors advise.
 
 /// 2⁶⁴ divided by the golden ratio, made odd: the step of splitmix64's counter.

@@ -24,7 +24,7 @@ fn metadata(pre: &str) -> Metadata {
     tokens.extend(merges.iter().map(|merge| merge.replace(' ', "")));
     let mut types = vec![1; tokens.len()];
     types[..2].fill(3);
-    tokens.extend(["<tool>", "Ġ123x", "[PAD]"].map(str::to_owned));
+    tokens.extend(["<tool>", "Ġ123x", "PAD"].map(str::to_owned));
     types.extend([4, 1, 5]);
     let key = |key: &str| format!("tokenizer.ggml.{key}");
     HashMap::from([
@@ -108,12 +108,14 @@ fn a_rebuilt_tokenizer_equals_the_tokenizer_json_of_its_family() {
 #[test]
 fn control_tokens_are_special_and_user_defined_ones_are_text() {
     let tokenizer = Tokenizer::from_gguf(&metadata("smollm")).unwrap();
-    let ids = tokenizer.encode("a<|end|><tool>[PAD]", false).unwrap();
+    let ids = tokenizer.encode("a<|end|><tool>PAD", false).unwrap();
     let tool = ids[2];
     assert_eq!((ids[1], tokenizer.token(tool).unwrap().as_str()), (1, "<tool>"));
-    assert!(ids.len() > 4, "an unused token is not found in a text: {ids:?}");
+    assert_eq!(ids.len(), 3 + 3, "an unused token is not found in a text: {ids:?}");
+    // Not even in the family that takes a word that is a token as it is.
+    assert_eq!(tokens("llama-bpe", "PAD"), ["P", "A", "D"]);
     assert!(tokenizer.is_special(0) && tokenizer.is_special(1) && !tokenizer.is_special(tool));
-    assert_eq!(tokenizer.decode(&ids, true).unwrap(), "a<tool>[PAD]");
+    assert_eq!(tokenizer.decode(&ids, true).unwrap(), "a<tool>PAD");
 }
 
 #[test]

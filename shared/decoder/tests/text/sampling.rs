@@ -154,7 +154,7 @@ fn the_penalty_counts_a_token_once_and_only_recent_ones() {
     // 4 / 2 = 2 stays above 1.5 even if it occurred three times.
     assert_eq!(sampler.sample(&[4.0, 1.5], &[0, 0, 0]).unwrap(), 0);
     assert_eq!(sampler.sample(&[4.0, 2.5], &[0]).unwrap(), 1);
-    assert_eq!(sampler.sample(&[4.0, 2.5], &[0, 1, 1, 1]).unwrap(), 0, "0 occurred four tokens ago");
+    assert_eq!(sampler.sample(&[4.0, 7.0], &[0, 1, 1, 1]).unwrap(), 0, "0 occurred four tokens ago");
     assert_eq!(sampler.sample(&[-1.0, -1.5], &[0]).unwrap(), 1, "negative logits are multiplied");
     let error = sampler.sample(&[1.0, 2.0], &[2]).unwrap_err();
     assert!(error.to_string().contains("token 2 occurred, but there are only 2"), "{error}");

@@ -65,7 +65,8 @@ pub(crate) fn byte_level() -> Value {
 pub(crate) fn sentence_piece() -> Value {
     let mut tokens: Vec<String> = ["<unk>", "<s>", "</s>"].map(str::to_owned).into();
     tokens.extend((0..256).map(|byte| format!("<0x{byte:02X}>")));
-    tokens.extend(["▁", "a", "b", "t", "h", "e", "é", ")", "\n", "▁t", "he", "▁the", "▁▁", "▁a"].map(str::to_owned));
+    tokens
+        .extend(["▁", "a", "b", "t", "h", "e", "é", ")", "\n", "▁t", "he", "▁the", "▁▁", "▁a", ""].map(str::to_owned));
     let merges = [("▁", "t"), ("h", "e"), ("▁t", "he"), ("▁", "▁"), ("▁", "a")];
     let merges: Vec<_> = merges.iter().map(|(left, right)| format!("{left} {right}")).collect();
     let model = json!({
