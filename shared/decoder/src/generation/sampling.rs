@@ -73,8 +73,8 @@ impl Sampling {
     }
 }
 
-/// Chooses tokens, one sequence's worth: it holds the random state. Ranks that hold equal samplers and see equal logits choose
-/// equal tokens.
+/// Chooses tokens, one sequence's worth: it holds the random state. Ranks that hold equal samplers and see equal
+/// logits choose equal tokens.
 #[derive(Debug, Clone)]
 pub struct Sampler {
     sampling: Sampling,
@@ -123,7 +123,8 @@ impl Sampler {
         Ok(draw(&candidates, target, weight).unwrap_or(best).id)
     }
 
-    /// The repetition penalty (Keskar et al., 2019, *CTRL*, section 4.1): once per distinct token, however often it occurred.
+    /// The repetition penalty (Keskar et al., 2019, *CTRL*, section 4.1): once per distinct token, however often it
+    /// occurred.
     fn penalise(&self, candidates: &mut [Candidate], history: &[u32]) -> Result<()> {
         let penalty = self.sampling.repeat_penalty;
         if penalty == 1.0 {
@@ -176,8 +177,8 @@ fn keep_top(candidates: &mut Vec<Candidate>, k: usize) {
     }
 }
 
-/// Keeps the smallest set of best candidates whose probability reaches `p` (Holtzman et al., 2020): each one before which less than
-/// `p` has been collected. Best first afterwards.
+/// Keeps the smallest set of best candidates whose probability reaches `p` (Holtzman et al., 2020): each one before
+/// which less than `p` has been collected. Best first afterwards.
 fn keep_nucleus(candidates: &mut Vec<Candidate>, p: f64, weight: impl Fn(&Candidate) -> f64) {
     let target = p * candidates.iter().map(&weight).sum::<f64>();
     // The nucleus is mostly small: sorting ever larger heads is cheaper than sorting a vocabulary.
@@ -215,16 +216,16 @@ fn draw(candidates: &[Candidate], mut target: f64, weight: impl Fn(&Candidate) -
     candidates.iter().rev().find(|candidate| weight(candidate) > 0.0).copied()
 }
 
-/// The token with the highest logit, the lowest id on ties. NaN, all −∞ and no logits at all are errors, where candle's argmax
-/// says 0; `position` (tokens before it) is for the message.
+/// The token with the highest logit, the lowest id on ties. NaN, all −∞ and no logits at all are errors, where
+/// candle's argmax says 0; `position` (tokens before it) is for the message.
 pub fn argmax(logits: &[f32], position: usize) -> Result<u32> {
     check_numbers(logits, position)?;
     let candidates: Vec<Candidate> = (0..).zip(logits).map(|(id, &logit)| Candidate { id, logit }).collect();
     Ok(best(&candidates).id)
 }
 
-/// By how much the best logit exceeds the second best: below the tolerance of the arithmetic, a greedy choice is a matter of rounding.
-/// `None` if there are fewer than two logits or one is NaN; 0 for two that are infinite.
+/// By how much the best logit exceeds the second best: below the tolerance of the arithmetic, a greedy choice is a
+/// matter of rounding. `None` if there are fewer than two logits or one is NaN; 0 for two that are infinite.
 pub fn margin(logits: &[f32]) -> Option<f32> {
     if logits.len() < 2 || logits.iter().any(|logit| logit.is_nan()) {
         return None;
@@ -242,8 +243,8 @@ fn check_numbers(logits: &[f32], position: usize) -> Result<()> {
     let problem = if let Some(first) = logits.iter().position(|logit| logit.is_nan()) {
         let count = logits.iter().filter(|logit| logit.is_nan()).count();
         format!(
-            "at position {position}, {count} of {total} are NaN, the first for token {first}: a weight is NaN, or the numbers \
-             left the range of the dtype (try --dtype f32)"
+            "at position {position}, {count} of {total} are NaN, the first for token {first}: a weight is NaN, or the \
+             numbers left the range of the dtype (try --dtype f32)"
         )
     } else if logits.iter().all(|&logit| logit == f32::NEG_INFINITY) {
         format!("at position {position}, none of {total} tokens is possible (all are −∞)")

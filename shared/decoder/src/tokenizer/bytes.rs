@@ -16,7 +16,8 @@ pub(super) fn byte_of(character: char) -> Option<u8> {
     u8::try_from(byte).ok()
 }
 
-/// The bytes of one token of byte-level BPE. A token with a character outside the alphabet, an added one, is plain text.
+/// The bytes of one token of byte-level BPE. A token with a character outside the alphabet, an added one, is plain
+/// text.
 pub(super) fn bytes_of(token: &str) -> Vec<u8> {
     token.chars().map(byte_of).collect::<Option<_>>().unwrap_or_else(|| token.as_bytes().to_vec())
 }

@@ -1,8 +1,8 @@
 //! A `tokenizer.json`, looked at before the `tokenizers` crate reads it.
 //!
-//! The crate panics on some broken files (a merge of tokens that are not there, a template with a token it does not define), takes some
-//! unknown types for others, and says of the rest "data did not match any variant". What it would stumble over is found
-//! here and named.
+//! The crate panics on some broken files (a merge of tokens that are not there, a template with a token it does not
+//! define), takes some unknown types for others, and says of the rest "data did not match any variant". What it would
+//! stumble over is found here and named.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,8 @@ pub(super) struct Checked {
     pub(super) bos: Option<u32>,
 }
 
-/// The parts of a tokenizer, the name under which a `Sequence` lists its own parts, and the types that version 0.23 of the crate reads.
+/// The parts of a tokenizer, the name under which a `Sequence` lists its own parts, and the types that version 0.23
+/// of the crate reads.
 const PARTS: [(&str, &str, &[&str]); 5] = [
     ("model", "", &["BPE", "Unigram", "WordLevel", "WordPiece"]),
     (

@@ -66,8 +66,8 @@ impl Tokenizer {
 
     /// Rebuilds the tokenizer of a GGUF file from its metadata (`tokenizer.ggml.…`).
     ///
-    /// Byte-level BPE (`gpt2`) of the families whose text splitting is known exactly; anything else is an error that asks
-    /// for a `tokenizer.json`.
+    /// Byte-level BPE (`gpt2`) of the families whose text splitting is known exactly; anything else is an error that
+    /// asks for a `tokenizer.json`.
     pub fn from_gguf(metadata: &HashMap<String, GgufValue>) -> Result<Self> {
         let rebuilt = gguf::rebuild(metadata)?;
         Ok(Self::new(rebuilt.tokenizer, rebuilt.added_bos, rebuilt.bos))
@@ -89,8 +89,8 @@ impl Tokenizer {
 
     /// The ids of a text. Special tokens written in the text are recognised.
     ///
-    /// With `add_special` what the model expects around a text is added, most often a bos token in front; where the text
-    /// begins with bos itself, no second one is put before it.
+    /// With `add_special` what the model expects around a text is added, most often a bos token in front; where the
+    /// text begins with bos itself, no second one is put before it.
     pub fn encode(&self, text: &str, add_special: bool) -> Result<Vec<u32>> {
         let encoding = self.inner.encode_fast(text, add_special).map_err(problem)?;
         let ids = encoding.get_ids();
@@ -98,7 +98,8 @@ impl Tokenizer {
         Ok(ids[usize::from(doubled)..].to_vec())
     }
 
-    /// The text of a sequence of ids. Ids without a token (models often have a few more rows than their tokenizer has tokens) add nothing.
+    /// The text of a sequence of ids. Ids without a token (models often have a few more rows than their tokenizer has
+    /// tokens) add nothing.
     pub fn decode(&self, ids: &[u32], skip_special: bool) -> Result<String> {
         self.join(ids.iter().filter_map(|&id| self.piece(id, skip_special)).collect())
     }
@@ -118,8 +119,8 @@ impl Tokenizer {
         self.special.contains_key(&id)
     }
 
-    /// The token that begins a text: the one that `encode` adds, or that the GGUF file declares. A `tokenizer.json` that adds none
-    /// does not say which it would be.
+    /// The token that begins a text: the one that `encode` adds, or that the GGUF file declares. A `tokenizer.json`
+    /// that adds none does not say which it would be.
     pub fn bos(&self) -> Option<u32> {
         self.bos
     }

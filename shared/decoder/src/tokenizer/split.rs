@@ -1,8 +1,8 @@
 //! How each family of byte-level BPE cuts a text before merging.
 //!
-//! A GGUF file has tokens and merges, but of the cutting only a name, `tokenizer.ggml.pre`. The rules behind the names are those of the
-//! families' own `tokenizer.json` files; `default` is what llama.cpp does under that name. A wrong rule gives wrong ids in
-//! silence, so a name that is not here is an error.
+//! A GGUF file has tokens and merges, but of the cutting only a name, `tokenizer.ggml.pre`. The rules behind the
+//! names are those of the families' own `tokenizer.json` files; `default` is what llama.cpp does under that name. A
+//! wrong rule gives wrong ids in silence, so a name that is not here is an error.
 
 use tokenizers::normalizers::unicode::NFC;
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
@@ -29,11 +29,12 @@ pub(super) struct Family {
 /// Words of GPT-2: contractions, letters, digits, other marks (each with one leading space), spaces.
 const GPT2_WORDS: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 
-/// Words since GPT-4, with at most `digits` digits together: contractions in any case, a mark may lead a word, marks take line ends along.
+/// Words since GPT-4, with at most `digits` digits together: contractions in any case, a mark may lead a word, marks
+/// take line ends along.
 fn newer_words(digits: &str) -> String {
-    format!(
-        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}{digits}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-    )
+    let before = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}";
+    let after = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+    format!("{before}{digits}{after}")
 }
 
 /// The family behind a value of `tokenizer.ggml.pre`.
@@ -51,8 +52,8 @@ pub(super) fn family(name: &str) -> Result<Family> {
         "default" => plain(cut(&[r"[\p{P}\$\+<=>\^~\|]+", GPT2_WORDS, r"\p{N}+", "[0-9][0-9][0-9]"])?),
         other => {
             return Err(problem(format!(
-                "tokenizer.ggml.pre = {other:?}: this family's rules are not known here (known: default, gpt-2, llama-bpe, qwen2, \
-                 refact, smollm, starcoder); give its tokenizer.json"
+                "tokenizer.ggml.pre = {other:?}: this family's rules are not known here (known: default, gpt-2, \
+                 llama-bpe, qwen2, refact, smollm, starcoder); give its tokenizer.json"
             )));
         }
     })

@@ -1,8 +1,8 @@
 //! Text from ids that arrive one by one.
 //!
-//! Decoding each id by itself is wrong in three ways: a character can lie across tokens, a decoder can treat the first
-//! token differently (SentencePiece drops its leading space), and some decoders look at a whole run of tokens. [`Stream`]
-//! prints a piece as soon as later tokens cannot change it, and all pieces together are exactly
+//! Decoding each id by itself is wrong in three ways: a character can lie across tokens, a decoder can treat the
+//! first token differently (SentencePiece drops its leading space), and some decoders look at a whole run of tokens.
+//! [`Stream`] prints a piece as soon as later tokens cannot change it, and all pieces together are exactly
 //! [`Tokenizer::decode`] of all ids.
 
 use tokenizers::DecoderWrapper;
@@ -37,8 +37,8 @@ struct Window {
     pieces: Vec<String>,
     /// The text of the context alone, which the text of all pieces begins with.
     printed: String,
-    /// A run of byte tokens is one unit to the byte-fallback decoder: if one of them does not fit, all turn into U+FFFD. It can only be
-    /// printed when it has ended.
+    /// A run of byte tokens is one unit to the byte-fallback decoder: if one of them does not fit, all turn into
+    /// U+FFFD. It can only be printed when it has ended.
     byte_runs: bool,
 }
 
@@ -67,7 +67,8 @@ impl<'a> Stream<'a> {
         Ok(Some(text).filter(|text| !text.is_empty()))
     }
 
-    /// The rest of the text, at the end of the sequence: U+FFFD for a character that was cut. The stream is then as new.
+    /// The rest of the text, at the end of the sequence: U+FFFD for a character that was cut. The stream is then as
+    /// new.
     pub fn flush(&mut self) -> Result<String> {
         let rest = match &mut self.state {
             State::Spaced { .. } => String::new(),
@@ -100,8 +101,8 @@ impl Window {
         Ok(new)
     }
 
-    /// Keeps as context only the last pieces that have any text, mostly one: what decoders do to the beginning of a text is then done to the
-    /// context, whole and with the next pieces alike, and cancels out.
+    /// Keeps as context only the last pieces that have any text, mostly one: what decoders do to the beginning of a
+    /// text is then done to the context, whole and with the next pieces alike, and cancels out.
     fn shorten(&mut self, text: String, tokenizer: &Tokenizer) -> Result<()> {
         for start in (0..self.pieces.len()).rev() {
             let context = tokenizer.join(self.pieces[start..].to_vec())?;

@@ -21,7 +21,8 @@ fn padding_and_truncation_settings_change_no_ids() {
     let mut trained = plain.clone();
     trained["truncation"] = json!({"direction": "Right", "max_length": 4, "strategy": "LongestFirst", "stride": 0});
     trained["padding"] = json!({
-        "strategy": {"Fixed": 64}, "direction": "Right", "pad_to_multiple_of": null, "pad_id": 0, "pad_type_id": 0, "pad_token": "x",
+        "strategy": {"Fixed": 64}, "direction": "Right", "pad_to_multiple_of": null, "pad_id": 0,
+        "pad_type_id": 0, "pad_token": "x",
     });
     let text = "the hell in the well";
     let expected = load(&plain).unwrap().encode(text, true).unwrap();
@@ -39,7 +40,7 @@ fn bos_is_added_once_and_only_when_asked_for() {
     assert_eq!(encode("<s>the", true), encode("<s>the", false), "the text has bos itself");
     assert_eq!(encode("<s>", true), [1]);
     assert_eq!(encode("", true), [1]);
-    assert_eq!(encode("", false), [0u32; 0]);
+    assert!(encode("", false).is_empty());
     // Two in the text are the text's own; where none is added, none is taken away.
     assert_eq!(encode("<s><s>", false), [1, 1]);
     let mut plain = vocabularies::sentence_piece();
@@ -53,7 +54,8 @@ fn bos_is_added_once_and_only_when_asked_for() {
 fn bos_is_found_in_every_kind_of_post_processor() {
     let bytes = json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true});
     let sequence = json!({"type": "Sequence", "processors": [bytes, bos_template("<s>", 1)]});
-    let roberta = json!({"type": "RobertaProcessing", "cls": ["<s>", 1], "sep": ["</s>", 2], "trim_offsets": true, "add_prefix_space": true});
+    let roberta = json!({"type": "RobertaProcessing", "cls": ["<s>", 1], "sep": ["</s>", 2], "trim_offsets": true,
+        "add_prefix_space": true});
     let mut ends_only = bos_template("</s>", 2);
     ends_only["single"] =
         json!([{"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "</s>", "type_id": 0}}]);

@@ -14,8 +14,8 @@ fn random_logits(rng: &mut Rng, vocab: usize) -> Vec<f32> {
     (0..vocab).map(|_| 2.0 * rng.normal() as f32).collect()
 }
 
-/// The probabilities that Hugging Face's `generate` would draw from: penalty, temperature, top-k, top-p, softmax; written
-/// with sorting and full arrays.
+/// The probabilities that Hugging Face's `generate` would draw from: penalty, temperature, top-k, top-p, softmax;
+/// written with sorting and full arrays.
 fn probabilities(sampling: &Sampling, logits: &[f32], history: &[u32]) -> Vec<f64> {
     let mut scores: Vec<f64> = logits.iter().map(|&logit| f64::from(logit)).collect();
     let recent = history.iter().rev().take(sampling.repeat_last_n);
@@ -154,7 +154,7 @@ fn the_penalty_counts_a_token_once_and_only_recent_ones() {
     // 4 / 2 = 2 stays above 1.5 even if it occurred three times.
     assert_eq!(sampler.sample(&[4.0, 1.5], &[0, 0, 0]).unwrap(), 0);
     assert_eq!(sampler.sample(&[4.0, 2.5], &[0]).unwrap(), 1);
-    assert_eq!(sampler.sample(&[4.0, 2.5], &[0, 1, 1, 1]).unwrap(), 0, "0 occurred four tokens ago");
+    assert_eq!(sampler.sample(&[4.0, 7.0], &[0, 1, 1, 1]).unwrap(), 0, "0 occurred four tokens ago");
     assert_eq!(sampler.sample(&[-1.0, -1.5], &[0]).unwrap(), 1, "negative logits are multiplied");
     let error = sampler.sample(&[1.0, 2.0], &[2]).unwrap_err();
     assert!(error.to_string().contains("token 2 occurred, but there are only 2"), "{error}");

@@ -17,7 +17,10 @@ pub(crate) fn byte_alphabet() -> Vec<char> {
 }
 
 fn special(id: usize, content: &str) -> Value {
-    json!({"id": id, "content": content, "special": true, "normalized": false, "single_word": false, "lstrip": false, "rstrip": false})
+    json!({
+        "id": id, "content": content, "special": true, "normalized": false, "single_word": false, "lstrip": false,
+        "rstrip": false,
+    })
 }
 
 fn whole(model: Value, added: Vec<Value>) -> Value {
@@ -62,11 +65,13 @@ pub(crate) fn byte_level() -> Value {
 pub(crate) fn sentence_piece() -> Value {
     let mut tokens: Vec<String> = ["<unk>", "<s>", "</s>"].map(str::to_owned).into();
     tokens.extend((0..256).map(|byte| format!("<0x{byte:02X}>")));
-    tokens.extend(["▁", "a", "b", "t", "h", "e", "é", ")", "\n", "▁t", "he", "▁the", "▁▁", "▁a"].map(str::to_owned));
+    tokens
+        .extend(["▁", "a", "b", "t", "h", "e", "é", ")", "\n", "▁t", "he", "▁the", "▁▁", "▁a", ""].map(str::to_owned));
     let merges = [("▁", "t"), ("h", "e"), ("▁t", "he"), ("▁", "▁"), ("▁", "a")];
     let merges: Vec<_> = merges.iter().map(|(left, right)| format!("{left} {right}")).collect();
     let model = json!({
-        "type": "BPE", "vocab": vocab(&tokens), "merges": merges, "unk_token": "<unk>", "fuse_unk": true, "byte_fallback": true,
+        "type": "BPE", "vocab": vocab(&tokens), "merges": merges, "unk_token": "<unk>", "fuse_unk": true,
+        "byte_fallback": true,
     });
     let mut value = whole(model, vec![special(0, "<unk>"), special(1, "<s>"), special(2, "</s>")]);
     value["normalizer"] = json!({"type": "Sequence", "normalizers": [
