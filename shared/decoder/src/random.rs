@@ -8,6 +8,8 @@
 //! that goes up by an odd constant, scrambled. Its output number `i` can be computed without the ones
 //! before it. The sequence is xoshiro256++ (Blackman, Vigna, 2019), seeded from splitmix64 as its authors advise.
 
+use std::ops::Range;
+
 /// 2⁶⁴ divided by the golden ratio, made odd: the step of splitmix64's counter.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -107,8 +109,27 @@ impl Elements {
 
     /// Element `index`, normal with mean 0 and standard deviation 1.
     pub fn normal(self, index: u64) -> f64 {
-        let (radius, angle) = polar(self.uniform(index & !1), self.uniform(index | 1));
-        radius * if index & 1 == 0 { angle.cos() } else { angle.sin() }
+        self.normal_pair(index / 2)[usize::from(index & 1 == 1)]
+    }
+
+    /// The elements `range`, normal; each pair is computed once.
+    pub fn normals(self, range: Range<u64>) -> impl Iterator<Item = f64> {
+        let mut known = None;
+        range.map(move |index| {
+            let pair = match known {
+                Some((half, pair)) if half == index / 2 => pair,
+                _ => self.normal_pair(index / 2),
+            };
+            known = Some((index / 2, pair));
+            pair[usize::from(index & 1 == 1)]
+        })
+    }
+
+    /// Elements 2j and 2j + 1.
+    fn normal_pair(self, j: u64) -> [f64; 2] {
+        let (radius, angle) = polar(self.uniform(2 * j), self.uniform(2 * j + 1));
+        let (sin, cos) = angle.sin_cos();
+        [radius * cos, radius * sin]
     }
 }
 

@@ -1,7 +1,7 @@
 //! The model as a chain of segments whose backward can be run one by one.
 //!
 //! candle's `backward()` starts from a scalar and runs to the leaves in one go. Here the graph is cut between segments: the
-//! embedding, each layer, and the head with the loss. [`Chain::forward`] keeps a segment's graph in a [`Saved`];
+//! embedding, each layer, and the head with the loss. [`Chain`] runs them forward and keeps each graph in a [`Saved`];
 //! [`Saved::backward`] injects the gradient of its output and returns that of its input. Pipeline stages exchange the two,
 //! recomputation drops the `Saved` and makes it again, overlap starts a collective when a backward has returned.
 //!
