@@ -46,7 +46,7 @@ export NVCC=$toolkit/bin/nvcc PATH=$toolkit/bin:$PATH CUDA_COMPUTE_CAP=${1:-90} 
 
 # 4. The programs. Debug information is left out of the copies: they are meant to travel.
 cargo build --locked --target-dir "$build" -p ch1-single-gpu --features cuda,nccl
-oracle=$(cargo test --locked --target-dir "$build" -p decoder --features cuda,nccl --test oracle --no-run --message-format=json |
+oracle=$(cargo test --locked --target-dir "$build" -p tests --features cuda,nccl --test oracle --no-run --message-format=json |
     python3 -c 'import json, sys; print([m["executable"] for m in map(json.loads, sys.stdin) if m.get("executable")][-1])')
 strip -o "$prebuilt/ch1-single-gpu" "$build/debug/ch1-single-gpu"
 strip -o "$prebuilt/oracle" "$oracle"

@@ -37,9 +37,9 @@ check() {
 # The oracle test reads the device from this variable, and its folder when it runs, so that it may have been built elsewhere.
 oracle() {
     if [ -n "${PREBUILT:-}" ]; then
-        (cd shared/decoder && CARGO_MANIFEST_DIR=$PWD DECODER_TEST_DEVICE=cuda "$PREBUILT/oracle")
+        (cd tests && CARGO_MANIFEST_DIR=$PWD DECODER_TEST_DEVICE=cuda "$PREBUILT/oracle")
     else
-        DECODER_TEST_DEVICE=cuda cargo test --locked -p decoder --features cuda --test oracle
+        DECODER_TEST_DEVICE=cuda cargo test --locked -p tests --features cuda --test oracle
     fi
 }
 
@@ -92,7 +92,7 @@ if [ -n "${PREBUILT:-}" ]; then
 else
     command -v nvcc >/dev/null || stop "nvcc is not on the PATH; install the CUDA toolkit or set PREBUILT"
     cargo build --locked -p ch1-single-gpu --features cuda || stop "the program does not build with the feature cuda"
-    cargo test --locked -p decoder --features cuda --test oracle --no-run || stop "the test does not build with the feature cuda"
+    cargo test --locked -p tests --features cuda --test oracle --no-run || stop "the test does not build with the feature cuda"
     program=${CARGO_TARGET_DIR:-target}/debug/ch1-single-gpu
 fi
 
