@@ -4,7 +4,7 @@ use super::KvCache;
 use crate::error::{Error, Result};
 use crate::positions::Positions;
 use candle_core::{DType, Device, Tensor};
-use ledger::Kind;
+use ledger::{Kind, Ledger};
 
 /// Sizes of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +46,7 @@ impl Contiguous {
         let _kind = ledger::scope(Kind::KvCache);
         let block = || Tensor::zeros((shape.batch, shape.kv_heads, shape.capacity, shape.head_dim), dtype, device);
         let layers = (0..shape.layers).map(|_| Ok((block()?, block()?))).collect::<Result<_>>()?;
+        Ledger::of_this_thread().check()?;
         Ok(Self { shape, layers })
     }
 }

@@ -6,6 +6,7 @@ use crate::parameter::Parameter;
 use crate::split::Placement;
 use crate::weights::{Role, Weights};
 use candle_core::{DType, Device};
+use ledger::Ledger;
 
 /// Everything that reading one weight needs.
 #[derive(Clone, Copy)]
@@ -26,11 +27,13 @@ impl Loader<'_> {
     /// This rank's part of the weight with `role`; for a weight of a layer, of layer `layer` of the whole model.
     ///
     /// # Errors
-    /// The weight cannot be read.
+    /// The weight cannot be read, or does not fit this rank's device.
     pub fn read(&self, role: Role, layer: usize) -> Result<Parameter> {
         let spec = self.config.weight(role, layer);
         let part = self.placement.part(&spec);
         let value = self.weights.read(&spec, &part, self.dtype, self.device)?;
+        // A weight is not an observed operation, but it may be the one that no longer fits.
+        Ledger::of_this_thread().check()?;
         Ok(Parameter::new(spec.name, value))
     }
 
