@@ -68,6 +68,12 @@ pub enum Error {
     /// A model cannot be found, described or read.
     #[error(transparent)]
     Decoder(#[from] decoder::Error),
+    /// A backward failed, or a gradient is missing.
+    #[error(transparent)]
+    Training(#[from] training::Error),
+    /// A tensor computation failed.
+    #[error(transparent)]
+    Candle(#[from] candle_core::Error),
     /// A memory limit, a size in bytes.
     #[error(transparent)]
     Ledger(#[from] ledger::Error),
