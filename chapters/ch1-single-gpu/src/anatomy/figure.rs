@@ -14,7 +14,7 @@ pub(super) fn draw(config: &Config, layer: usize, passage: &Passage) -> String {
         format!("[{tokens}, {ffn}]"),
     ];
     let keys = passage.past + passage.new;
-    let line = |left: &str, right: String| format!("{left:<26}{right}").trim_end().to_owned();
+    let line = |left: &str, right: String| format!("{left:<28}{right}").trim_end().to_owned();
     [
         format!("Layer {layer} of {}, [batch, seq, …]:", config.layers),
         String::new(),
@@ -26,10 +26,7 @@ pub(super) fn draw(config: &Config, layer: usize, passage: &Passage) -> String {
         line(" │         ┆ Boundary::enter", String::new()),
         line(" │     q   k   v", format!("q {q}, k and v {kv}")),
         line(" │     rotate q, k", String::new()),
-        line(
-            " │         ┆ Attend::attend",
-            format!("  each query sees the keys up to its own position, {keys} at most"),
-        ),
+        line(" │         ┆ Attend::attend", format!("each query sees the keys up to its own position, {keys} at most")),
         line(" │       softmax(q·kᵀ)·v", q.clone()),
         line(" │         o", stream.clone()),
         line(" │         ┆ Boundary::leave", String::new()),

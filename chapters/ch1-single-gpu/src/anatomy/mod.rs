@@ -92,27 +92,18 @@ impl Plan {
     /// The passage as a table, a line for each operation and for each split point.
     pub fn table(&self, passage: &Passage) -> Table {
         let own = format!("model.layers.{}.", self.layer);
-        let mut table = Table::new(["operation", "weight", "result", "FLOP", "formula", "bytes", "formula", "FLOP/B"]);
+        let mut table = Table::new(["operation", "weight", "result", "FLOP", "bytes", "FLOP/B"]);
         for step in &passage.steps {
             match step {
-                Step::Point { point } => table.push([format!("── {point} ──")]),
-                Step::Operation { operation, weight, shape, flops, bytes, predicted } => {
-                    let beside = |observed: u64, predicted: Option<u64>| match predicted {
-                        None => "–".to_owned(),
-                        Some(predicted) if predicted == observed => "equal".to_owned(),
-                        Some(predicted) => format!("✗ {}", numbers::grouped(predicted)),
-                    };
-                    table.push([
-                        (*operation).to_owned(),
-                        weight.strip_prefix(&own).unwrap_or(weight).to_owned(),
-                        format!("{shape:?}"),
-                        numbers::grouped(*flops),
-                        beside(*flops, predicted.map(|cost| cost.flops)),
-                        numbers::grouped(*bytes),
-                        beside(*bytes, predicted.map(|cost| cost.bytes)),
-                        intensity(*flops, *bytes),
-                    ]);
-                }
+                Step::Point { point } => table.push(["─────────".to_owned(), format!("{point} ──")]),
+                Step::Operation { operation, weight, shape, flops, bytes, predicted } => table.push([
+                    (*operation).to_owned(),
+                    weight.strip_prefix(&own).unwrap_or(weight).trim_end_matches(".weight").to_owned(),
+                    format!("{shape:?}"),
+                    beside(*flops, predicted.map(|cost| cost.flops)),
+                    beside(*bytes, predicted.map(|cost| cost.bytes)),
+                    intensity(*flops, *bytes),
+                ]),
             }
         }
         table
@@ -164,6 +155,16 @@ impl Passage {
             Step::Point { .. } => false,
         };
         self.steps.iter().filter(in_layer)
+    }
+}
+
+/// An observed number, and whether it is the formula's.
+fn beside(observed: u64, predicted: Option<u64>) -> String {
+    let observed_text = numbers::grouped(observed);
+    match predicted {
+        None => observed_text + "  ",
+        Some(predicted) if predicted == observed => observed_text + " ✓",
+        Some(predicted) => format!("{observed_text} ✗ {}", numbers::grouped(predicted)),
     }
 }
 

@@ -30,6 +30,10 @@ pub(super) struct LayerCommand {
     json: bool,
 }
 
+const LEGEND: &str = "\
+✓ the formula gives the same number: 2·rows·inputs·outputs FLOP for x·Wᵀ, 4·heads·head_dim FLOP for each query and key
+  that it sees, operands and result once each in bytes. Element-wise operations are in no formula.";
+
 impl LayerCommand {
     pub(super) fn run(self, out: &mut Output) -> anyhow::Result<()> {
         let described = Described::from_flags(&self.model, &self.device)?;
@@ -45,11 +49,7 @@ impl LayerCommand {
         writeln!(out, "{}\n", plan.figure(&prefill))?;
         show(out, "Prefill", &plan, &prefill)?;
         show(out, "Decode step", &plan, &decode)?;
-        writeln!(
-            out,
-            "FLOPs of matrix products only have a formula: 2·rows·inputs·outputs, and 4·heads·head_dim per pair of"
-        )?;
-        writeln!(out, "query and key. Element-wise operations have none; their bytes are what costs time.")?;
+        writeln!(out, "{LEGEND}")?;
         Ok(())
     }
 }

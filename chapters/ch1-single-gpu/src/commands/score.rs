@@ -6,6 +6,7 @@ use decoder::Context;
 use decoder::split::Split;
 use lab::flags::{BatchFlags, DeviceFlags, ModelFlags};
 use lab::loaded::Described;
+use lab::numbers;
 use lab::program::{Output, in_pool};
 use lab::score::{Score, score};
 use lab::table::Table;
@@ -49,7 +50,7 @@ fn show(out: &mut Output, score: &Score, described: &Described) -> anyhow::Resul
     for (index, sequence) in score.sequences.iter().enumerate() {
         let mut table = Table::new(["token", "log p", "p", "the most likely one"]);
         for ((&next, logprob), &best) in sequence.ids[1..].iter().zip(&sequence.logprobs).zip(&sequence.argmax) {
-            table.push([text(next), format!("{logprob:.4}"), format!("{:.4}", logprob.exp()), text(best)]);
+            table.push([text(next), format!("{logprob:.4}"), numbers::plain(logprob.exp()), text(best)]);
         }
         writeln!(out, "sequence {index}, after {}\n{table}\n", text(sequence.ids[0]))?;
         let top: Vec<String> = sequence.top.iter().map(|&(id, logit)| format!("{} ({logit:.4})", text(id))).collect();
