@@ -2,9 +2,12 @@
 
 use crate::Result;
 use crate::batch::Batch;
+use crate::error::create_parent;
+use decoder::weights::save::save_safetensors;
 use decoder::{Context, Decoder};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use training::gradients::Gradients;
 use training::{Named, clip, segments};
@@ -34,6 +37,15 @@ pub fn gradients(model: &Decoder, ctx: &Context, batch: &Batch) -> Result<(f64, 
     let scale = 1. / batch.targets() as f64;
     let (sum, _) = segments::forward_backward(model, &ctx, &inputs, &targets, scale)?;
     Ok((sum * scale, sink.finish()?))
+}
+
+/// Writes full gradients as safetensors, under the parameters' names; the folder is created.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn save(path: &Path, gradients: Named) -> Result<()> {
+    create_parent(path)?;
+    Ok(save_safetensors(path, gradients.into_iter().map(|(name, gradient)| (name.to_string(), gradient)))?)
 }
 
 /// The document, from full gradients of the mean loss over `count` predicted tokens.

@@ -4,9 +4,8 @@ use anyhow::Context as _;
 use clap::Args;
 use decoder::Context;
 use decoder::split::Split;
-use decoder::weights::save::save_safetensors;
 use lab::flags::{BatchFlags, DeviceFlags, ModelFlags};
-use lab::gradients::{GradientNorms, gradients, norms};
+use lab::gradients::{GradientNorms, gradients, norms, save};
 use lab::loaded::Described;
 use lab::program::{Output, in_pool};
 use lab::table::Table;
@@ -38,7 +37,7 @@ impl GradientsCommand {
         let (loss, named) = in_pool(lab::startup::threads()?, || gradients(&model, &Context::inference(), &batch))??;
         let document = norms(loss, batch.targets(), &named)?;
         if let Some(path) = &self.save {
-            save_safetensors(path, named.into_iter().map(|(name, gradient)| (name.to_string(), gradient)))?;
+            save(path, named)?;
         }
         if self.json { super::write_json(out, &document) } else { show(out, &document) }
     }

@@ -51,6 +51,6 @@ impl Cli {
 
 /// The one document on stdout that `--json` asks for.
 fn write_json(out: &mut Output, document: &(impl Serialize + ?Sized)) -> anyhow::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, document)?;
+    serde_json::to_writer(&mut *out, document)?;
     Ok(writeln!(out)?)
 }

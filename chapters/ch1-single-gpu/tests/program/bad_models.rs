@@ -166,7 +166,6 @@ fn a_prompt_beyond_the_context_is_refused_before_the_weights_are_read() {
 #[test]
 fn gradients_that_cannot_be_written_are_an_error() {
     let folder = copy();
-    let file = folder.path().join("no/such/folder/gradients.safetensors");
-    run("gradients", folder.path(), &["--ids", "[[1,2]]", "--save", file.to_str().unwrap()])
-        .fails(1, &["gradients.safetensors"]);
+    let file = folder.path().join("config.json/gradients.safetensors");
+    run("gradients", folder.path(), &["--ids", "[[1,2]]", "--save", file.to_str().unwrap()]).fails(1, &["config.json"]);
 }

@@ -46,7 +46,7 @@ fn gradients_gives_every_norm_and_saves_every_gradient_of_pytorch() {
         let oracle = oracle(name);
         let ids = oracle["input_ids"].to_string();
         let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("gradients.safetensors");
+        let file = folder.path().join("a/new/folder/gradients.safetensors");
         let save = file.to_str().unwrap();
         let document =
             run("gradients", &fixture(name), &["--ids", &ids, "--dtype", "f64", "--json", "--save", save]).document();
