@@ -11,8 +11,14 @@ pub struct BatchFlags {
     /// Text; may be given several times, for a batch
     #[arg(long, visible_alias = "text", value_name = "TEXT", allow_hyphen_values = true)]
     pub prompt: Vec<String>,
-    /// Token ids in place of text, as JSON: '[[1,2,3],[4,5,6]]'
-    #[arg(long, value_name = "JSON", conflicts_with = "prompt", allow_hyphen_values = true)]
+    /// Token ids in place of text, as a JSON list of lists.
+    #[arg(
+        long,
+        value_name = "JSON",
+        help = "Token ids in place of text, as JSON: '[[1,2,3],[4,5,6]]'",
+        conflicts_with = "prompt",
+        allow_hyphen_values = true
+    )]
     pub ids: Option<String>,
 }
 
