@@ -4,7 +4,9 @@
 //! measures what that costs, until it no longer fits. The lesson is the `README.md` of this crate.
 //!
 //! - [`commands`]: what `cargo ch1 …` runs, one file per subcommand;
+//! - [`anatomy`]: one decoder layer, operation by operation;
 //! - [`stories`]: the corpus and the tokenizer of the bundled model.
 
+pub mod anatomy;
 pub mod commands;
 pub mod stories;

@@ -125,7 +125,8 @@ impl Source {
         };
         let generation = "generation_config.json";
         let generation = folder.join(generation).exists().then(|| read(generation)).transpose()?;
-        Config::from_json(&read("config.json")?, generation.as_deref(), &self.origin())
+        let origin = folder.join("config.json").display().to_string();
+        Config::from_json(&read("config.json")?, generation.as_deref(), &origin)
     }
 
     /// The tokenizer; a folder of weights may lack it, which only matters to those who need text.

@@ -68,9 +68,22 @@ pub enum Error {
     /// A model cannot be found, described or read.
     #[error(transparent)]
     Decoder(#[from] decoder::Error),
+    /// A backward failed, or a gradient is missing.
+    #[error(transparent)]
+    Training(Box<training::Error>),
+    /// A tensor computation failed.
+    #[error(transparent)]
+    Candle(#[from] candle_core::Error),
     /// A memory limit, a size in bytes.
     #[error(transparent)]
     Ledger(#[from] ledger::Error),
+}
+
+impl From<training::Error> for Error {
+    /// Boxed: it is the largest by far, and every result would be as large.
+    fn from(error: training::Error) -> Self {
+        Self::Training(Box::new(error))
+    }
 }
 
 impl Error {

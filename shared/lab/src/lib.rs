@@ -4,22 +4,28 @@
 //!
 //! - [`program`]: what every `main` shares: errors, exit codes, a closed pipe, threads; [`startup`]: settings of the process;
 //! - [`flags`]: the flags that mean the same everywhere, and [`ask`]: `--predict`;
-//! - [`loaded`]: from the flags to a model;
+//! - [`loaded`]: from the flags to a model, [`batch`]: to sequences of token ids;
+//! - [`score`], [`gradients`]: what each chapter computes to be compared with other software;
+//! - [`anatomy`]: the operations of one layer, and the split points between them;
 //! - [`table`], [`numbers`], [`memory`]: figures as text;
 //! - [`compared`]: what a formula predicted beside what was measured;
 //! - [`plot`], [`trace`]: figures as pictures, spans for Perfetto;
 //! - [`progress`]: how far a run is, on a terminal only.
 
+pub mod anatomy;
 pub mod ask;
+pub mod batch;
 pub mod compared;
 mod error;
 pub mod flags;
+pub mod gradients;
 pub mod loaded;
 pub mod memory;
 pub mod numbers;
 pub mod plot;
 pub mod program;
 pub mod progress;
+pub mod score;
 pub mod startup;
 pub mod table;
 pub mod trace;

@@ -26,7 +26,8 @@ pub struct Operation {
     pub phase: Phase,
     /// Shape of the result.
     pub shape: Vec<usize>,
-    /// Floating-point operations; a multiply-add counts as two.
+    /// Floating-point operations; a multiply-add counts as two. Of `linear`, `attention` and `head_loss` those of their matrix
+    /// products only (no softmax), so that they equal the usual formulas; element-wise operations count their arithmetic.
     pub flops: u64,
     /// Bytes read and written: operands and result once each.
     pub bytes: u64,

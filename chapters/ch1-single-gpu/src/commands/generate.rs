@@ -2,16 +2,16 @@
 
 use anyhow::Context as _;
 use clap::Args;
-use decoder::Context;
 use decoder::generation::{Generated, Options, generate};
 use decoder::split::Split;
 use decoder::tokenizer::Tokenizer;
+use decoder::{Context, Decoder, Error};
 use lab::flags::{DeviceFlags, ModelFlags, SamplingFlags};
 use lab::loaded::Described;
 use lab::numbers;
 use lab::program::{Output, in_pool};
 use serde::Serialize;
-use std::io::Write;
+use std::io::{self, Write};
 use std::ops::ControlFlow;
 
 /// What `cargo ch1 generate` takes.
@@ -41,6 +41,13 @@ struct Document {
     decode_seconds: f64,
 }
 
+/// What is generated from, checked before the weights are read.
+struct Plan {
+    prompts: Vec<String>,
+    ids: Vec<Vec<u32>>,
+    options: Options,
+}
+
 impl Generate {
     pub(super) fn run(self, out: &mut Output) -> anyhow::Result<()> {
         let prompts = self.sampling.prompts("the dog")?;
@@ -53,50 +60,75 @@ impl Generate {
         options.sampling.validate()?;
         let described = Described::from_flags(&self.model, &self.device)?;
         let tokenizer = described.tokenizer()?;
-        let ids = prompts.iter().map(|prompt| tokenizer.encode(prompt, true)).collect::<Result<Vec<_>, _>>()?;
+        let plan = Plan::new(prompts, options, &tokenizer, described.config.context)?;
         let model = described.load(&Split::whole()).context("loading the model")?;
 
-        let streamed = !self.json && prompts.len() == 1;
-        let mut text = streamed.then(|| tokenizer.stream(true));
-        if streamed {
-            write!(out, "{}", prompts[0])?;
-            out.flush()?;
-        }
-        let mut written = Ok(());
-        let generated = in_pool(lab::startup::threads()?, || {
-            generate(&model, &Context::inference(), &ids, &options, |_, id| {
-                if let Some(piece) = text.as_mut().map(|text| text.push(id)).transpose()?.flatten() {
-                    written = write!(out, "{piece}").and_then(|()| out.flush());
-                }
-                Ok(if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
-            })
-        })??;
-        written?;
-        if let Some(mut text) = text {
-            writeln!(out, "{}", text.flush()?)?;
-            out.flush()?;
-        } else if self.json {
-            let documents = documents(&tokenizer, &ids, &generated)?;
-            match documents.as_slice() {
-                [document] => serde_json::to_writer_pretty(&mut *out, document)?,
-                documents => serde_json::to_writer_pretty(&mut *out, documents)?,
+        let generated = match (self.json, plan.prompts.as_slice()) {
+            (false, [prompt]) => plan.stream(&model, &tokenizer, prompt, out)?,
+            _ => plan.run(&model, |_| ControlFlow::Continue(()))?,
+        };
+        if self.json {
+            match plan.documents(&tokenizer, &generated)?.as_slice() {
+                [document] => super::write_json(out, document)?,
+                documents => super::write_json(out, documents)?,
             }
-            writeln!(out)?;
-        } else {
-            for (prompt, ids) in prompts.iter().zip(&generated.ids) {
+        } else if plan.prompts.len() > 1 {
+            for (prompt, ids) in plan.prompts.iter().zip(&generated.ids) {
                 writeln!(out, "{prompt}{}", tokenizer.decode(ids, true)?)?;
             }
         }
-        report(&ids, &generated);
+        plan.report(&generated);
         Ok(())
     }
 }
 
-fn documents(tokenizer: &Tokenizer, prompts: &[Vec<u32>], generated: &Generated) -> anyhow::Result<Vec<Document>> {
-    prompts
-        .iter()
-        .zip(&generated.ids)
-        .map(|(prompt, ids)| {
+impl Plan {
+    fn new(prompts: Vec<String>, options: Options, tokenizer: &Tokenizer, context: usize) -> anyhow::Result<Self> {
+        let ids = prompts.iter().map(|prompt| tokenizer.encode(prompt, true)).collect::<Result<Vec<_>, _>>()?;
+        let longest = ids.iter().map(Vec::len).max().unwrap_or(0);
+        let needed = longest.saturating_add(options.max_tokens);
+        if needed > context {
+            return Err(Error::ContextLength { needed, available: context }.into());
+        }
+        Ok(Self { prompts, ids, options })
+    }
+
+    /// Generates; `on_token` hears of each token of a single prompt.
+    fn run(
+        &self,
+        model: &Decoder,
+        mut on_token: impl FnMut(u32) -> ControlFlow<()> + Send,
+    ) -> anyhow::Result<Generated> {
+        let ctx = Context::inference();
+        let run = || generate(model, &ctx, &self.ids, &self.options, |_, id| Ok(on_token(id)));
+        Ok(in_pool(lab::startup::threads()?, run)??)
+    }
+
+    /// Generates, writing prompt and text as they come. A reader that goes away ends the generation.
+    fn stream(
+        &self,
+        model: &Decoder,
+        tokenizer: &Tokenizer,
+        prompt: &str,
+        out: &mut Output,
+    ) -> anyhow::Result<Generated> {
+        let mut text = tokenizer.stream(true);
+        let mut write = |piece: &str| write!(out, "{piece}").and_then(|()| out.flush());
+        write(prompt)?;
+        let mut outcome: anyhow::Result<()> = Ok(());
+        let generated = self.run(model, |id| {
+            let piece = text.push(id).map_err(anyhow::Error::from);
+            outcome = piece.and_then(|piece| Ok(piece.map_or(Ok(()), |piece| write(&piece))?));
+            if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        outcome?;
+        write(&text.flush()?)?;
+        write("\n")?;
+        Ok(generated)
+    }
+
+    fn documents(&self, tokenizer: &Tokenizer, generated: &Generated) -> anyhow::Result<Vec<Document>> {
+        let document = |(prompt, ids): (&Vec<u32>, &Vec<u32>)| {
             Ok(Document {
                 prompt_ids: prompt.clone(),
                 ids: ids.clone(),
@@ -104,23 +136,24 @@ fn documents(tokenizer: &Tokenizer, prompts: &[Vec<u32>], generated: &Generated)
                 prefill_seconds: generated.prefill.as_secs_f64(),
                 decode_seconds: generated.decode.as_secs_f64(),
             })
-        })
-        .collect()
-}
+        };
+        self.ids.iter().zip(&generated.ids).map(document).collect()
+    }
 
-/// The figures, on stderr: the text stays clean on stdout.
-fn report(prompts: &[Vec<u32>], generated: &Generated) {
-    let prompt_tokens: usize = prompts.iter().map(Vec::len).sum();
-    let seconds = generated.prefill.as_secs_f64();
-    let prefill = format!(
-        "prefill: {prompt_tokens} tokens, first token after {} ({})",
-        numbers::seconds(seconds),
-        numbers::rate(prompt_tokens as f64 / seconds, "tokens")
-    );
-    let decode = match generated.decode_rate() {
-        Some(rate) => format!("decode: {} tokens, {}", generated.decoded(), numbers::rate(rate, "tokens")),
-        None => "decode: no step".into(),
-    };
-    // Figures are not worth failing for.
-    let _ = writeln!(std::io::stderr(), "{prefill}\n{decode}");
+    /// The figures, on stderr: the text stays clean on stdout.
+    fn report(&self, generated: &Generated) {
+        let prompt_tokens: usize = self.ids.iter().map(Vec::len).sum();
+        let seconds = generated.prefill.as_secs_f64();
+        let prefill = format!(
+            "prefill: {prompt_tokens} tokens, first token after {} ({})",
+            numbers::seconds(seconds),
+            numbers::rate(prompt_tokens as f64 / seconds, "tokens")
+        );
+        let decode = match generated.decode_rate() {
+            Some(rate) => format!("decode: {} tokens, {}", generated.decoded(), numbers::rate(rate, "tokens")),
+            None => "decode: no step".into(),
+        };
+        // Figures are not worth failing for.
+        let _ = writeln!(io::stderr(), "{prefill}\n{decode}");
+    }
 }

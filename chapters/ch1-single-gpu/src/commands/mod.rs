@@ -1,32 +1,56 @@
 //! The subcommands of `cargo ch1`: flags → plan → run → result → shown.
 
 mod generate;
+mod gradients;
+mod layer;
+mod score;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use lab::program::Output;
+use serde::Serialize;
+use std::io::Write;
 
 /// Chapter 1: why must a model be distributed? One device, from X·W = Y to the wall.
 #[derive(Parser, Debug)]
 #[command(name = "ch1", version, max_term_width = 120)]
 pub struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
 }
 
 #[derive(Subcommand, Debug)]
 enum Command {
     /// Continue a prompt, token by token
     Generate(generate::Generate),
+    /// How likely the model finds a text: log-probabilities, loss, the best next tokens
+    Score(score::ScoreCommand),
+    /// One backward: loss, and the norm of every parameter's gradient
+    Gradients(gradients::GradientsCommand),
+    /// Every operation of one decoder layer: shapes, FLOPs, bytes, and where the layer may be cut
+    Layer(layer::LayerCommand),
 }
 
+/// What is computed on if no text is given: a sentence as the bundled model knows them.
+const DEFAULT_TEXT: &str = "the dog ran home";
+
 impl Cli {
-    /// Runs the subcommand.
+    /// Runs the subcommand; without one, says which there are.
     ///
     /// # Errors
     /// Whatever went wrong, with context.
     pub fn run(self, out: &mut Output) -> anyhow::Result<()> {
         match self.command {
-            Command::Generate(command) => command.run(out),
+            Some(Command::Generate(command)) => command.run(out),
+            Some(Command::Score(command)) => command.run(out),
+            Some(Command::Gradients(command)) => command.run(out),
+            Some(Command::Layer(command)) => command.run(out),
+            None => Ok(write!(out, "{}", Self::command().render_long_help())?),
         }
     }
+}
+
+/// The one document on stdout that `--json` asks for.
+fn write_json(out: &mut Output, document: &(impl Serialize + ?Sized)) -> anyhow::Result<()> {
+    serde_json::to_writer(&mut *out, document)?;
+    Ok(writeln!(out)?)
 }

@@ -25,9 +25,9 @@ use loops::{backward_loop, forward_loop};
 pub fn attention(ctx: &Context, q: &Tensor, k: &Tensor, v: &Tensor, visible: &Visible, scale: f64) -> Result<Tensor> {
     let sizes = Sizes::of(q, k, v, visible)?;
     let value = forward(&q.detach(), &k.detach(), &v.detach(), visible, sizes, scale)?;
-    // Two products over the visible pairs, and about five operations per score for the softmax.
-    let pairs = visible.pairs() * sizes.heads as u64;
-    let flops = pairs * (4 * sizes.width as u64 + 5);
+    // Two products over the visible pairs; the softmax between them is no matrix product.
+    let products = 2 * visible.pairs() * sizes.heads as u64 * sizes.width as u64;
+    let flops = 2 * products;
     let moved = 2 * bytes(q) + 2 * read_keys(visible, sizes) * q.dtype().size_in_bytes() as u64;
     ctx.observe("attention", ctx.unnamed(), Phase::Forward, value.dims(), flops, moved)?;
     if ctx.sink.is_none() {
@@ -38,8 +38,7 @@ pub fn attention(ctx: &Context, q: &Tensor, k: &Tensor, v: &Tensor, visible: &Vi
         let inputs = [&q.detach(), &k.detach(), &v.detach()];
         let gradients = backward(inputs, &out.detach(), &dy.detach().contiguous()?, &visible, sizes, scale)?;
         // The scores once more, then four products.
-        let flops = pairs * (10 * sizes.width as u64 + 8);
-        ctx.observe("attention", ctx.unnamed(), Phase::InputGradient, q.dims(), flops, 2 * moved)?;
+        ctx.observe("attention", ctx.unnamed(), Phase::InputGradient, q.dims(), 5 * products, 2 * moved)?;
         Ok(gradients.map(Some))
     })?;
     Ok(attached)

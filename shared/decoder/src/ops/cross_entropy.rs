@@ -48,7 +48,7 @@ pub fn head_cross_entropy(ctx: &Context, x: &Tensor, weight: &Parameter, targets
     let matrix = 2 * (rows.elem_count() * vocab) as u64;
     let logits = (targets.len() * vocab) as u64;
     let moved = bytes(x) + bytes(weight.value()) + logits * x.dtype().size_in_bytes() as u64;
-    ctx.observe("head_loss", weight.name(), Phase::Forward, &[targets.len(), vocab], matrix + 4 * logits, moved)?;
+    ctx.observe("head_loss", weight.name(), Phase::Forward, &[targets.len(), vocab], matrix, moved)?;
     let sum = Tensor::new(sum, x.device())?.to_dtype(if x.dtype() == DType::F64 { DType::F64 } else { DType::F32 })?;
     let (Some(sink), Some(d_logits)) = (ctx.sink.clone(), d_logits) else { return Ok(LossSum { sum, count }) };
 

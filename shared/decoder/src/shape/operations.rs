@@ -74,11 +74,11 @@ impl ModelShape {
     }
 }
 
-/// X·W = Y: rows·inputs + entries + rows·outputs elements, 2·rows·entries FLOPs.
+/// X·W = Y: rows·inputs + entries + rows·outputs elements, 2·rows·entries FLOPs. A bias is an operation of its own.
 fn linear(projection: &Projection, tokens: Count, size: Count) -> Result<OperationCount> {
     let rows = tokens * projection.used;
     let copies = projection.held.min(rows);
-    let elements = rows * projection.inputs + copies * projection.parameters() + rows * projection.outputs;
+    let elements = rows * projection.inputs + copies * projection.entries() + rows * projection.outputs;
     Ok(OperationCount {
         operation: "linear",
         part: projection.part,

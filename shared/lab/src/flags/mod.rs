@@ -3,11 +3,13 @@
 //! What was typed is kept apart from what it means: the fields are the words of the command line, the methods give the checked
 //! value or an error that says what would be legal.
 
+mod batch;
 mod device;
 mod model;
 mod output;
 mod sampling;
 
+pub use batch::BatchFlags;
 pub use device::{DeviceChoice, DeviceFlags, DtypeChoice};
 pub use model::{BUNDLED, ModelFlags, assets};
 pub use output::{MemoryFlags, OutputFlags};

@@ -1,0 +1,62 @@
+//! One backward: what every chapter's `gradients` computes and prints.
+
+use crate::Result;
+use crate::batch::Batch;
+use crate::error::create_parent;
+use decoder::weights::save::save_safetensors;
+use decoder::{Context, Decoder};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use training::gradients::Gradients;
+use training::{Named, clip, segments};
+
+/// The document of `gradients`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GradientNorms {
+    /// Mean of −log p over the predicted tokens, in nats.
+    pub loss: f64,
+    /// Predicted tokens.
+    pub count: usize,
+    /// Euclidean norm of all gradients as one vector.
+    pub global_norm: f64,
+    /// Norm of each parameter's gradient, by its name in the checkpoint.
+    pub norms: BTreeMap<String, f64>,
+}
+
+/// Gradients of the mean loss of `batch`, by name: returns (loss, gradients). The sink of `ctx` is not used.
+///
+/// # Errors
+/// Forward or backward failed, or a parameter got no gradient.
+pub fn gradients(model: &Decoder, ctx: &Context, batch: &Batch) -> Result<(f64, Named)> {
+    let sink = Arc::new(Gradients::expected(model, 1));
+    let mut ctx = ctx.clone();
+    ctx.sink = Some(sink.clone());
+    let (inputs, targets) = batch.inputs_and_targets(model.device())?;
+    let scale = 1. / batch.targets() as f64;
+    let (sum, _) = segments::forward_backward(model, &ctx, &inputs, &targets, scale)?;
+    Ok((sum * scale, sink.finish()?))
+}
+
+/// Writes full gradients as safetensors, under the parameters' names; the folder is created.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn save(path: &Path, gradients: Named) -> Result<()> {
+    create_parent(path)?;
+    Ok(save_safetensors(path, gradients.into_iter().map(|(name, gradient)| (name.to_string(), gradient)))?)
+}
+
+/// The document, from full gradients of the mean loss over `count` predicted tokens.
+///
+/// # Errors
+/// A gradient is not finite.
+pub fn norms(loss: f64, count: usize, gradients: &Named) -> Result<GradientNorms> {
+    let mut norms = BTreeMap::new();
+    for (name, gradient) in gradients {
+        let alone = Named::from([(name.clone(), gradient.clone())]);
+        norms.insert(name.to_string(), clip::global_norm(&alone, 0)?);
+    }
+    Ok(GradientNorms { loss, count, global_norm: clip::global_norm(gradients, 0)?, norms })
+}
