@@ -168,3 +168,19 @@ fn gradients_of_many_tokens_are_summed_in_f32_or_wider_for_narrow_activations() 
         assert!((sum - TOKENS as f64).abs() < 1., "norm: {sum}, seed {}", seed());
     }
 }
+
+#[test]
+fn contributions_to_one_gradient_are_added_up_in_f32_or_wider() {
+    let contribution = |value: f64, dtype| {
+        let value = Tensor::new(&[value], &Device::Cpu).unwrap().to_dtype(dtype).unwrap();
+        ops::WeightGradient::ready(value)
+    };
+    for (first, second) in [(DType::BF16, DType::BF16), (DType::BF16, DType::F32), (DType::F32, DType::F16)] {
+        let sum = contribution(256., first).accumulate(None).unwrap();
+        let sum = contribution(1., second).accumulate(Some(sum)).unwrap();
+        assert_eq!(numbers(&sum), [257.], "{first:?} and {second:?}");
+    }
+    let sum = contribution(1e-12, DType::F64).accumulate(None).unwrap();
+    let sum = contribution(1., DType::F64).accumulate(Some(sum)).unwrap();
+    assert_eq!(numbers(&sum), [1. + 1e-12], "f64 stays f64");
+}
