@@ -91,7 +91,7 @@ pub enum Error {
     },
     /// A tensor computation failed.
     #[error(transparent)]
-    Candle(#[from] candle_core::Error),
+    Candle(candle_core::Error),
     /// An observer objected: out of memory.
     #[error(transparent)]
     Ledger(#[from] ledger::Error),
@@ -105,11 +105,26 @@ impl Error {
 }
 
 /// Inside candle's backward only candle's error type travels; [`Error::from`] gets the original back.
+///
+/// It travels as an i/o error because that is the one that holds any error, shows it as it is and returns it unchanged.
 impl From<Error> for candle_core::Error {
     fn from(error: Error) -> Self {
         match error {
             Error::Candle(error) => error,
-            other => candle_core::Error::wrap(other),
+            other => Self::Io(std::io::Error::other(other)),
+        }
+    }
+}
+
+/// The error that was put into candle's by [`candle_core::Error::from`], or candle's own.
+impl From<candle_core::Error> for Error {
+    fn from(error: candle_core::Error) -> Self {
+        match error {
+            candle_core::Error::Io(error) => match error.downcast::<Self>() {
+                Ok(original) => original,
+                Err(error) => Self::Candle(error.into()),
+            },
+            other => Self::Candle(other),
         }
     }
 }

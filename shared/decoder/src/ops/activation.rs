@@ -1,11 +1,11 @@
 //! The gate of the feed-forward network: `activation(gate) · up` (SwiGLU for silu; Shazeer, GLU variants).
 
 use super::graph::with_backward;
-use super::real::{Elements, Real, by_type, bytes, is_native, vectorised};
+use super::real::{Elements, Real, by_type, bytes, is_native, vectorised, wide};
 use crate::config::Activation;
 use crate::context::Context;
 use crate::error::Result;
-use candle_core::{DType, Device, Result as CandleResult, Tensor};
+use candle_core::{Device, Result as CandleResult, Tensor};
 use ledger::Phase;
 
 /// `activation(gate) · up`, both `[.., ffn]`.
@@ -57,7 +57,6 @@ fn composed_backward(
     up: &Tensor,
     dy: &Tensor,
 ) -> CandleResult<(Tensor, Tensor)> {
-    let wide = |x: &Tensor| if x.dtype() == DType::F64 { Ok(x.clone()) } else { x.to_dtype(DType::F32) };
     let (x, up, dy, dtype) = (wide(gate)?, wide(up)?, wide(dy)?, gate.dtype());
     let (value, slope) = match activation {
         Activation::Silu => silu_and_slope(&x)?,

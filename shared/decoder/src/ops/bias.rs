@@ -1,7 +1,7 @@
 //! Adding a bias.
 
 use super::graph::with_backward;
-use super::real::bytes;
+use super::real::{bytes, wide};
 use super::sink::WeightGradient;
 use crate::context::Context;
 use crate::error::Result;
@@ -21,7 +21,7 @@ pub fn add_bias(ctx: &Context, x: &Tensor, bias: &Parameter) -> Result<Tensor> {
     let name = bias.name().clone();
     let attached = with_backward("bias", [x], value, move |_, _, dy| {
         let width = dy.dim(candle_core::D::Minus1)?;
-        let gradient = dy.detach().reshape(((), width))?.sum(0)?;
+        let gradient = wide(&dy.detach().reshape(((), width))?)?.sum(0)?;
         sink.contribute(&name, WeightGradient::ready(gradient))?;
         Ok([Some(dy.clone())])
     })?;

@@ -6,7 +6,7 @@
 
 use super::graph::with_backward;
 use super::linear::product;
-use super::real::{Elements, Real, by_type, bytes, sum_over, vectorised};
+use super::real::{Elements, Real, by_type, bytes, is_native, sum_over, vectorised, wide};
 use super::sink::WeightGradient;
 use crate::context::Context;
 use crate::error::Result;
@@ -97,15 +97,11 @@ fn loss_by_blocks(x: &Tensor, weight: &Tensor, targets: &[u32]) -> CandleResult<
 
 /// Loss sum, and `softmax − one-hot` per row (zeros where ignored), from `logits [rows, vocab]`.
 fn loss_and_gradient(logits: Tensor, targets: &[u32]) -> CandleResult<(f64, Tensor)> {
-    if logits.device().is_cpu() && matches!(logits.dtype(), DType::F32 | DType::F64) {
-        by_type!(logits, loop_in_place(logits, targets))
-    } else {
-        composed(&logits, targets)
-    }
+    if is_native(&logits) { by_type!(logits, loop_in_place(logits, targets)) } else { composed(&logits, targets) }
 }
 
 fn composed(logits: &Tensor, targets: &[u32]) -> CandleResult<(f64, Tensor)> {
-    let wide = if logits.dtype() == DType::F64 { logits.clone() } else { logits.to_dtype(DType::F32)? };
+    let wide = wide(logits)?;
     let (rows, vocab) = wide.dims2()?;
     let kept: Vec<f32> = targets.iter().map(|&t| f32::from(t != IGNORED)).collect();
     let ids: Vec<u32> = targets.iter().map(|&t| if t == IGNORED { 0 } else { t }).collect();

@@ -1,7 +1,7 @@
 //! Looking up token embeddings.
 
 use super::graph::with_backward;
-use super::real::bytes;
+use super::real::{bytes, wide};
 use super::sink::WeightGradient;
 use crate::context::Context;
 use crate::error::Result;
@@ -39,11 +39,12 @@ pub fn embedding(ctx: &Context, ids: &Tensor, weight: &Parameter, dtype: DType) 
     Ok(attached)
 }
 
-/// `sum + Σ` of each row of `dy [tokens, hidden]` at its id; tokens that occur twice are added twice.
+/// `sum + Σ` of each row of `dy [tokens, hidden]` at its id, in f32 or wider; tokens that occur twice are added twice.
 fn add_rows(sum: Option<Tensor>, ids: &Tensor, dy: &Tensor, vocab: usize) -> CandleResult<Tensor> {
     let _kind = ledger::scope(ledger::Kind::Gradients);
+    let dy = wide(dy)?;
     let sum = match sum {
-        Some(sum) => sum,
+        Some(sum) => wide(&sum)?,
         None => Tensor::zeros((vocab, dy.dim(1)?), dy.dtype(), dy.device())?,
     };
     sum.index_add(ids, &dy.contiguous()?, 0)

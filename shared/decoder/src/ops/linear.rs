@@ -6,7 +6,7 @@
 
 use super::gemv::{FEW_ROWS, few_rows};
 use super::graph::with_backward;
-use super::real::bytes;
+use super::real::{bytes, is_native};
 use super::sink::WeightGradient;
 use crate::context::Context;
 use crate::error::Result;
@@ -91,7 +91,7 @@ pub(super) fn product(x: &Tensor, weight: &Tensor) -> CandleResult<Tensor> {
     }
     let x = flattened(&x.detach())?;
     let weight = weight.detach();
-    let value = if x.device().is_cpu() && x.dtype() == DType::F32 && x.dim(0)? <= FEW_ROWS {
+    let value = if is_native(&x) && x.dtype() == DType::F32 && x.dim(0)? <= FEW_ROWS {
         few_rows(&x, &weight)?
     } else if x.dtype() == weight.dtype() {
         x.matmul(&weight.t()?)?

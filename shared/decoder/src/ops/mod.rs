@@ -11,6 +11,8 @@ mod activation;
 mod add;
 mod attention;
 mod bias;
+#[cfg(test)]
+mod composed_tests;
 mod cross_entropy;
 mod embedding;
 mod gemv;

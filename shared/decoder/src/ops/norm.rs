@@ -1,12 +1,12 @@
 //! RMS norm (Zhang & Sennrich): `y = x / sqrt(mean(x²) + ε) · w`, over the last dimension.
 
 use super::graph::with_backward;
-use super::real::{Elements, Real, by_type, bytes, is_native, sum_over, vectorised};
+use super::real::{Elements, Real, by_type, bytes, is_native, sum_over, vectorised, wide};
 use super::sink::WeightGradient;
 use crate::context::Context;
 use crate::error::Result;
 use crate::parameter::Parameter;
-use candle_core::{D, DType, Device, Result as CandleResult, Tensor};
+use candle_core::{D, Device, Result as CandleResult, Tensor};
 use ledger::Phase;
 
 /// RMS norm of `x [.., width]` with `weight [width]`; squares are summed in f32 or f64.
@@ -58,10 +58,6 @@ fn composed_backward(x: &Tensor, weight: &Tensor, dy: &Tensor, epsilon: f64) -> 
     let width = x.dim(D::Minus1)?;
     let dw = (dy * normed)?.reshape(((), width))?.sum(0)?;
     Ok((dx.to_dtype(x.dtype())?, dw))
-}
-
-fn wide(x: &Tensor) -> CandleResult<Tensor> {
-    if x.dtype() == DType::F64 { Ok(x.clone()) } else { x.to_dtype(DType::F32) }
 }
 
 /// `1 / sqrt(mean(x²) + ε)`, `[.., 1]`.

@@ -164,6 +164,10 @@ impl<T: WithDType> Deref for Elements<'_, T> {
 
 /// Whether our loops compute tensors of this device and type.
 pub(super) fn is_native(tensor: &Tensor) -> bool {
+    #[cfg(test)]
+    if COMPOSED.get() {
+        return false;
+    }
     tensor.device().is_cpu() && matches!(tensor.dtype(), DType::F32 | DType::F64)
 }
 
@@ -178,6 +182,25 @@ macro_rules! by_type {
     };
 }
 pub(super) use by_type;
+
+#[cfg(test)]
+thread_local! {
+    static COMPOSED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Runs `f` as on a device that our loops do not run on, so that its forms are tested on CPU.
+#[cfg(test)]
+pub(super) fn composed<R>(f: impl FnOnce() -> R) -> R {
+    COMPOSED.set(true);
+    let result = f();
+    COMPOSED.set(false);
+    result
+}
+
+/// `x` in a type to add up in: f64 stays, all others become f32. (bf16 cannot count past 256.)
+pub(super) fn wide(x: &Tensor) -> Result<Tensor> {
+    if x.dtype() == DType::F64 { Ok(x.clone()) } else { x.to_dtype(DType::F32) }
+}
 
 /// Bytes of a tensor's elements.
 pub(super) fn bytes(tensor: &Tensor) -> u64 {

@@ -1,5 +1,6 @@
 //! Where gradients of parameters go.
 
+use super::real::wide;
 use crate::error::Result;
 use candle_core::Tensor;
 use std::sync::Arc;
@@ -31,11 +32,11 @@ impl WeightGradient {
         Self(Box::new(accumulate))
     }
 
-    /// A contribution that is already there.
+    /// A contribution that is already there; sums are in f32 or wider.
     pub fn ready(gradient: Tensor) -> Self {
         Self::later(move |sum| match sum {
             None => Ok(gradient),
-            Some(sum) => Ok((sum + gradient)?),
+            Some(sum) => Ok((wide(&sum)? + wide(&gradient)?)?),
         })
     }
 

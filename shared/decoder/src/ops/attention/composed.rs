@@ -1,8 +1,9 @@
 //! Attention out of candle operations, for devices that our loops do not run on.
 
 use super::Sizes;
+use crate::ops::real::wide;
 use crate::ops::visible::Visible;
-use candle_core::{D, DType, Result, Tensor};
+use candle_core::{D, Result, Tensor};
 
 /// See [`super::attention`].
 pub(super) fn forward(
@@ -74,8 +75,4 @@ fn mask(visible: &Visible, s: Sizes, like: &Tensor) -> Result<Tensor> {
         }
     }
     Tensor::from_vec(mask, (s.batch, 1, s.queries, s.keys), like.device())
-}
-
-fn wide(x: &Tensor) -> Result<Tensor> {
-    if x.dtype() == DType::F64 { Ok(x.clone()) } else { x.to_dtype(DType::F32) }
 }
