@@ -6,7 +6,7 @@
 
 use super::{Sizes, seen};
 use crate::ops::matrix::{Shape2, multiply};
-use crate::ops::real::{Elements, Real, sum_over, vectorised};
+use crate::ops::real::{Elements, Real, largest, sum_over, vectorised};
 use crate::ops::visible::Visible;
 use candle_core::{Device, Result, Storage, Tensor, bail};
 use rayon::prelude::*;
@@ -113,7 +113,7 @@ fn probabilities<T: Real>(block: &Block<'_>, q: (&[T], Shape2), k: (&[T], Shape2
 
 #[inline(always)]
 fn softmax<T: Real>(scores: &mut [T]) {
-    let largest = scores.iter().fold(T::LOWEST, |a, &b| if b > a { b } else { a });
+    let largest = largest(scores);
     for score in scores.iter_mut() {
         *score = Real::exp(*score - largest);
     }
