@@ -20,6 +20,7 @@ mod matrix;
 mod norm;
 mod real;
 mod rotary;
+mod rows;
 mod sink;
 mod visible;
 

@@ -118,10 +118,22 @@ pub(super) fn sum_over<T: Real>(a: &[T], b: &[T], f: impl Fn(T, T) -> T) -> T {
     for (&a, &b) in a_rest.iter().zip(b_rest) {
         total += f(a, b);
     }
-    for sum in sums {
-        total += sum;
+    total + folded(sums)
+}
+
+/// The sum of the accumulators, by halves: one after the other they would be a chain of 32 additions that each wait for the
+/// one before, which for short rows takes longer than the products.
+#[inline(always)]
+pub(super) fn folded<T: Real>(mut sums: [T; LANES]) -> T {
+    let mut width = LANES / 2;
+    while width > 0 {
+        for lane in 0..width {
+            let upper = sums[lane + width];
+            sums[lane] += upper;
+        }
+        width /= 2;
     }
-    total
+    sums[0]
 }
 
 /// The largest element, [`Real::LOWEST`] if there is none. A NaN is passed over; whoever sums afterwards sees it.
