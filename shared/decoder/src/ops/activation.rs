@@ -2,6 +2,7 @@
 
 use super::graph::with_backward;
 use super::real::{Elements, Real, by_type, bytes, is_native, vectorised, wide};
+use super::rows::by_rows;
 use crate::config::Activation;
 use crate::context::Context;
 use crate::error::Result;
@@ -96,15 +97,19 @@ fn gelu_tanh_and_slope(x: &Tensor) -> CandleResult<(Tensor, Tensor)> {
 
 fn silu_loop<T: Real>(gate: &Tensor, up: &Tensor) -> CandleResult<Tensor> {
     let (g, u) = (Elements::<T>::of(gate)?, Elements::<T>::of(up)?);
+    let (g, u): (&[T], &[T]) = (&g, &u);
     let mut out = vec![T::ZERO; g.len()];
-    vectorised(
-        #[inline(always)]
-        || {
-            for ((out, &g), &u) in out.iter_mut().zip(g.iter()).zip(u.iter()) {
-                *out = g * u / (T::ONE + Real::exp(-g));
-            }
-        },
-    );
+    by_rows(&mut out, 1, |range, out| {
+        let (g, u) = (&g[range.clone()], &u[range]);
+        vectorised(
+            #[inline(always)]
+            || {
+                for ((out, &g), &u) in out.iter_mut().zip(g).zip(u) {
+                    *out = g * u / (T::ONE + Real::exp(-g));
+                }
+            },
+        );
+    });
     Tensor::from_vec(out, gate.shape(), &Device::Cpu)
 }
 

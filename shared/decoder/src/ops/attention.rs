@@ -5,6 +5,7 @@
 //! backward computes the scores again instead of keeping them (Dao et al., FlashAttention): memory is O(seq), not O(seq²).
 //! Elsewhere the same is composed of candle operations with a mask.
 
+mod blocks;
 mod composed;
 mod loops;
 
@@ -116,9 +117,12 @@ fn backward(
     }
 }
 
-/// The loops take keys with any strides as long as one head's elements are adjacent.
+/// The loops take keys with any strides as long as one head's elements are adjacent and rows do not overlap.
 fn dense(keys: &Tensor) -> CandleResult<Tensor> {
-    if keys.stride().last() == Some(&1) { Ok(keys.clone()) } else { keys.contiguous() }
+    match (keys.stride(), keys.dims()) {
+        (&[.., row, 1], &[.., width]) if row >= width => Ok(keys.clone()),
+        _ => keys.contiguous(),
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 
 use super::graph::with_backward;
 use super::linear::product;
-use super::real::{Elements, Real, by_type, bytes, is_native, sum_over, vectorised, wide};
+use super::real::{Elements, Real, by_type, bytes, is_native, largest, sum_over, vectorised, wide};
 use super::sink::WeightGradient;
 use crate::context::Context;
 use crate::error::Result;
@@ -162,7 +162,7 @@ fn rows_in_place<T: Real>(logits: &mut [T], vocab: usize, targets: &[u32]) -> f6
         let (largest, sum) = vectorised(
             #[inline(always)]
             || {
-                let largest = row.iter().fold(T::LOWEST, |a, &b| if b > a { b } else { a });
+                let largest = largest(row);
                 for value in row.iter_mut() {
                     *value = Real::exp(*value - largest);
                 }

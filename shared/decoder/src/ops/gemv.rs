@@ -5,7 +5,7 @@
 //! pool, and weights stored in bf16 or f16 are widened in registers, so that half the bytes are read. (SmolLM2-135M, two
 //! threads: `cargo bench -p ch1-single-gpu --profile dev` prints the ratio to candle's.)
 
-use super::real::{Elements, Real, dot, sum_over, vectorised};
+use super::real::{Elements, Real, dot, folded, sum_over, vectorised};
 use candle_core::{DType, Device, Result, Tensor, bail};
 use half::{bf16, f16};
 use rayon::prelude::*;
@@ -38,7 +38,7 @@ impl Stored for bf16 {
                 sums[lane] += f32::from_bits(u32::from(w[lane].to_bits()) << 16) * x[lane];
             }
         }
-        sums.iter().sum::<f32>() + rest
+        folded(sums) + rest
     }
 }
 

@@ -22,6 +22,7 @@ mod matrix;
 mod norm;
 mod real;
 mod rotary;
+mod rows;
 mod sink;
 mod visible;
 

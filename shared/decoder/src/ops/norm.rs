@@ -2,6 +2,7 @@
 
 use super::graph::with_backward;
 use super::real::{Elements, Real, by_type, bytes, is_native, sum_over, vectorised, wide};
+use super::rows::by_rows;
 use super::sink::WeightGradient;
 use crate::context::Context;
 use crate::error::Result;
@@ -73,19 +74,23 @@ fn inverse_rms_of<T: Real>(x: &[T], epsilon: T) -> T {
 
 fn forward_loop<T: Real>(x: &Tensor, weight: &Tensor, epsilon: f64) -> CandleResult<Tensor> {
     let (elements, weight) = (Elements::<T>::of(x)?, Elements::<T>::of(weight)?);
+    let (elements, weight): (&[T], &[T]) = (&elements, &weight);
     let (width, epsilon) = (weight.len(), T::from_f64(epsilon));
     let mut out = vec![T::ZERO; elements.len()];
-    vectorised(
-        #[inline(always)]
-        || {
-            for (x, out) in elements.chunks_exact(width).zip(out.chunks_exact_mut(width)) {
-                let inverse = inverse_rms_of(x, epsilon);
-                for ((out, &x), &w) in out.iter_mut().zip(x).zip(weight.iter()) {
-                    *out = x * inverse * w;
+    by_rows(&mut out, width, |range, out| {
+        let x = &elements[range];
+        vectorised(
+            #[inline(always)]
+            || {
+                for (x, out) in x.chunks_exact(width).zip(out.chunks_exact_mut(width)) {
+                    let inverse = inverse_rms_of(x, epsilon);
+                    for ((out, &x), &w) in out.iter_mut().zip(x).zip(weight) {
+                        *out = x * inverse * w;
+                    }
                 }
-            }
-        },
-    );
+            },
+        );
+    });
     Tensor::from_vec(out, x.shape(), &Device::Cpu)
 }
 

@@ -49,15 +49,22 @@ impl Real for f32 {
     const ONE: Self = 1.;
     const LOWEST: Self = f32::NEG_INFINITY;
 
-    /// e^x to about one unit in the last place, without a call so that loops over it vectorise: 2^n · e^r with
-    /// |r| ≤ ln 2 / 2 and a degree-6 polynomial (Cephes' expf).
+    /// e^x to about one unit in the last place, without a call or a branch so that loops over it vectorise: 2^n · e^r with
+    /// |r| ≤ ln 2 / 2 and a degree-6 polynomial (Cephes' expf). Nothing here may panic, an overflow check included: one
+    /// such branch, and the loop is not vectorised (silu of a training step: 34 ms, 4 ms without).
     #[inline(always)]
     fn exp(self) -> Self {
         const LOG2_E: f32 = std::f32::consts::LOG2_E;
-        let x = self.clamp(-87.336_54, 88.722_83);
-        // Adding and subtracting 1.5 · 2^23 rounds to the nearest integer.
+        /// ln of the smallest normal number: below it, 0.
+        const LOWEST: f32 = -87.336_54;
+        /// ln of the largest number: above it, ∞.
+        const HIGHEST: f32 = 88.722_83;
+        /// Adding 1.5 · 2^23 rounds to the nearest integer, which is then the low bits of the sum.
         const ROUND: f32 = 12_582_912.;
-        let n = (x * LOG2_E + ROUND) - ROUND;
+        let x = if self < LOWEST { LOWEST } else { self };
+        let x = if x > HIGHEST { HIGHEST } else { x };
+        let rounded = x * LOG2_E + ROUND;
+        let n = rounded - ROUND;
         let r = (x - n * 0.693_359_375) - n * -2.121_944_4e-4;
         let p = 1.987_569_1e-4;
         let p = p * r + 1.398_199_9e-3;
@@ -66,17 +73,11 @@ impl Real for f32 {
         let p = p * r + 0.166_666_65;
         let p = p * r + 0.5;
         let y = p * (r * r) + r + 1.;
-        let scaled = y * f32::from_bits((((n as i32) + 127) << 23) as u32);
-        // The clamp turned −∞ into a tiny number and +∞ into a large one.
-        if self < -87.336_54 {
-            0.
-        } else if self > 88.722_83 {
-            f32::INFINITY
-        } else if self.is_nan() {
-            self
-        } else {
-            scaled
-        }
+        // n is added to the exponent of y; the bits of ROUND are shifted out. NaN has gone through y.
+        let scaled = f32::from_bits(y.to_bits().wrapping_add(rounded.to_bits() << 23));
+        let scaled = if self < LOWEST { 0. } else { scaled };
+        let scaled = if self > HIGHEST { f32::INFINITY } else { scaled };
+        if self.is_nan() { self } else { scaled }
     }
 
     fn sqrt(self) -> Self {
@@ -117,10 +118,37 @@ pub(super) fn sum_over<T: Real>(a: &[T], b: &[T], f: impl Fn(T, T) -> T) -> T {
     for (&a, &b) in a_rest.iter().zip(b_rest) {
         total += f(a, b);
     }
-    for sum in sums {
-        total += sum;
+    total + folded(sums)
+}
+
+/// The sum of the accumulators, by halves: one after the other they would be a chain of 32 additions that each wait for the
+/// one before, which for short rows takes longer than the products.
+#[inline(always)]
+pub(super) fn folded<T: Real>(mut sums: [T; LANES]) -> T {
+    let mut width = LANES / 2;
+    while width > 0 {
+        for lane in 0..width {
+            let upper = sums[lane + width];
+            sums[lane] += upper;
+        }
+        width /= 2;
     }
-    total
+    sums[0]
+}
+
+/// The largest element, [`Real::LOWEST`] if there is none. A NaN is passed over; whoever sums afterwards sees it.
+#[inline(always)]
+pub(super) fn largest<T: Real>(values: &[T]) -> T {
+    let larger = |a: T, b: T| if b > a { b } else { a };
+    let mut lanes = [T::LOWEST; LANES];
+    let chunks = values.chunks_exact(LANES);
+    let rest = chunks.remainder().iter().fold(T::LOWEST, |a, &b| larger(a, b));
+    for chunk in chunks {
+        for lane in 0..LANES {
+            lanes[lane] = larger(lanes[lane], chunk[lane]);
+        }
+    }
+    lanes.into_iter().fold(rest, larger)
 }
 
 /// Σ a_i · b_i.
@@ -205,4 +233,39 @@ pub(super) fn wide(x: &Tensor) -> Result<Tensor> {
 /// Bytes of a tensor's elements.
 pub(super) fn bytes(tensor: &Tensor) -> u64 {
     (tensor.elem_count() * tensor.dtype().size_in_bytes()) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exp_is_within_two_units_in_the_last_place_over_its_whole_range() {
+        let mut x = -87.3f32;
+        while x < 88.72 {
+            let (exact, ours) = (f64::from(x).exp(), f64::from(Real::exp(x)));
+            assert!((ours / exact - 1.).abs() < 2.4e-7, "exp({x}) = {ours}, exactly {exact}");
+            x += 0.000_97;
+        }
+    }
+
+    #[test]
+    fn exp_of_what_has_no_finite_result() {
+        let exp = |x: f32| Real::exp(x);
+        assert_eq!((exp(-88.), exp(f32::NEG_INFINITY)), (0., 0.));
+        assert_eq!((exp(88.73), exp(f32::INFINITY)), (f32::INFINITY, f32::INFINITY));
+        assert!(exp(f32::NAN).is_nan());
+        assert_eq!((exp(0.), exp(-0.)), (1., 1.));
+    }
+
+    #[test]
+    fn the_largest_is_found_wherever_it_stands() {
+        for length in [1usize, 31, 32, 33, 100] {
+            for place in 0..length {
+                let values: Vec<f32> = (0..length).map(|i| if i == place { -1. } else { -2. - i as f32 }).collect();
+                assert_eq!(largest(&values), -1., "{place} of {length}");
+            }
+        }
+        assert_eq!(largest::<f64>(&[]), f64::NEG_INFINITY);
+    }
 }

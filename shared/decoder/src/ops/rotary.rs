@@ -3,7 +3,8 @@
 //! Element `i` of a head and element `i + head_dim / 2` are rotated by `position · frequency_i`. The backward rotates back.
 
 use super::graph::with_backward;
-use super::real::{Elements, Real, by_type, bytes, is_native};
+use super::real::{Elements, Real, by_type, bytes, is_native, vectorised};
+use super::rows::by_rows;
 use crate::context::Context;
 use crate::error::Result;
 use candle_core::{D, DType, Device, Result as CandleResult, Tensor};
@@ -82,18 +83,36 @@ fn rotated_loop<T: Real>(x: &Tensor, rotation: &Rotation) -> CandleResult<Tensor
     let half = width / 2;
     let (elements, cos, sin) =
         (Elements::<T>::of(x)?, Elements::<T>::of(&rotation.cos)?, Elements::<T>::of(&rotation.sin)?);
+    let (elements, cos, sin): (&[T], &[T], &[T]) = (&elements, &cos, &sin);
     let mut out = vec![T::ZERO; elements.len()];
-    let tokens = elements.chunks_exact(heads * width).zip(out.chunks_exact_mut(heads * width));
-    for ((x, out), (cos, sin)) in tokens.zip(cos.chunks_exact(half).zip(sin.chunks_exact(half))) {
-        for (x, out) in x.chunks_exact(width).zip(out.chunks_exact_mut(width)) {
-            let ((x1, x2), (out1, out2)) = (x.split_at(half), out.split_at_mut(half));
-            for i in 0..half {
-                out1[i] = x1[i] * cos[i] - x2[i] * sin[i];
-                out2[i] = x2[i] * cos[i] + x1[i] * sin[i];
-            }
-        }
-    }
+    let token = heads * width;
+    by_rows(&mut out, token, |range, out| {
+        let angles = range.start / token * half..range.end / token * half;
+        let (x, cos, sin) = (&elements[range], &cos[angles.clone()], &sin[angles]);
+        vectorised(
+            #[inline(always)]
+            || {
+                let tokens = x.chunks_exact(token).zip(out.chunks_exact_mut(token));
+                for ((x, out), (cos, sin)) in tokens.zip(cos.chunks_exact(half).zip(sin.chunks_exact(half))) {
+                    for (x, out) in x.chunks_exact(width).zip(out.chunks_exact_mut(width)) {
+                        rotate_head(x, cos, sin, out);
+                    }
+                }
+            },
+        );
+    });
     Tensor::from_vec(out, x.shape(), &Device::Cpu)
+}
+
+#[inline(always)]
+fn rotate_head<T: Real>(x: &[T], cos: &[T], sin: &[T], out: &mut [T]) {
+    let half = cos.len();
+    let ((x1, x2), (out1, out2)) = (x.split_at(half), out.split_at_mut(half));
+    let angles = cos.iter().zip(sin);
+    for (((out1, out2), (&x1, &x2)), (&cos, &sin)) in out1.iter_mut().zip(out2).zip(x1.iter().zip(x2)).zip(angles) {
+        *out1 = x1 * cos - x2 * sin;
+        *out2 = x2 * cos + x1 * sin;
+    }
 }
 
 fn composed(x: &Tensor, rotation: &Rotation) -> CandleResult<Tensor> {
