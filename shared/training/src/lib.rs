@@ -12,6 +12,7 @@ pub mod clip;
 pub mod data;
 mod elements;
 mod error;
+pub mod footprint;
 pub mod gradients;
 pub mod interrupt;
 pub mod metrics;

@@ -6,11 +6,13 @@
 
 mod attention;
 mod feed_forward;
+mod footprint;
 mod layer;
 mod loader;
 
 pub use attention::Attention;
 pub use feed_forward::FeedForward;
+pub use footprint::Footprint;
 pub use layer::Layer;
 pub use loader::Loader;
 
