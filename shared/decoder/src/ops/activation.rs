@@ -130,6 +130,7 @@ fn silu_backward_loop<T: Real>(gate: &Tensor, up: &Tensor, dy: &Tensor) -> Candl
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use candle_core::DType;
 
     /// Finite differences, silu at exactly 0 included.
     #[test]
