@@ -103,7 +103,7 @@ fn attention_with_windows_padding_and_grouped_heads() {
         ("window 1", Visible::new(4, windowed(1).collect()), 4),
         ("window 3, unused keys", Visible::new(4, windowed(3).collect()), 6),
         ("padding, later start", padded, 4),
-        ("decode step", Visible::new(1, vec![0..5]), 5),
+        ("decode step", Visible::new(1, std::iter::once(0..5).collect()), 5),
     ];
     for (name, visible, keys) in &masks {
         for (heads, kv_heads) in [(2, 2), (4, 2), (3, 1)] {

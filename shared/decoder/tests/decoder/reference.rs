@@ -91,11 +91,11 @@ impl Layer<'_> {
         let window = config.windows[self.layer].unwrap_or(usize::MAX);
         let token = |query: usize| {
             let mut out = Vec::new();
-            for head in 0..config.heads {
+            for (head, q) in q[query].iter().enumerate() {
                 let key_head = head * config.kv_heads / config.heads;
                 let seen: Vec<usize> = (0..=query).filter(|key| query - key < window).collect();
                 let scale = (config.head_dim as f64).sqrt();
-                let scores: Vec<f64> = seen.iter().map(|&t| dot(&q[query][head], &k[t][key_head]) / scale).collect();
+                let scores: Vec<f64> = seen.iter().map(|&t| dot(q, &k[t][key_head]) / scale).collect();
                 let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
                 let powers: Vec<f64> = scores.iter().map(|score| (score - largest).exp()).collect();
                 let sum: f64 = powers.iter().sum();

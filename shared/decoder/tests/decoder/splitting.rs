@@ -219,8 +219,8 @@ impl Placement for Stage {
     }
 }
 
-fn stage(model: &Model, chunks: &[Range<usize>], first: bool, last: bool) -> (Decoder, Split) {
-    let placement = Arc::new(Stage { chunks: chunks.to_vec(), first, last });
+fn stage(model: &Model, chunks: &[(usize, usize)], first: bool, last: bool) -> (Decoder, Split) {
+    let placement = Arc::new(Stage { chunks: chunks.iter().map(|&(from, to)| from..to).collect(), first, last });
     let split = Split { placement, ..Split::whole() };
     (model.load_part(DType::F64, &split), split)
 }
@@ -235,8 +235,8 @@ fn two_stages_of_layers_chained_are_the_whole() {
         let (expected_loss, expected) = backward(&whole, &batch, &targets);
         for boundary in 0..=model.config.layers {
             let what = format!("{}, cut before layer {boundary}", model.name);
-            let (front, split) = stage(&model, &[0..boundary], true, false);
-            let (back, _) = stage(&model, &[boundary..model.config.layers], false, true);
+            let (front, split) = stage(&model, &[(0, boundary)], true, false);
+            let (back, _) = stage(&model, &[(boundary, model.config.layers)], false, true);
             let sums = [Arc::new(Sums::default()), Arc::new(Sums::default())];
             let ctx = |stage: usize| Context::training(sums[stage].clone()).with_split(split.clone());
             let place = front.place(batch.positions()).unwrap();
@@ -269,8 +269,8 @@ fn layers_keep_their_names_and_windows_wherever_they_are_placed() {
     let model = all().into_iter().find(|model| model.config.layers == 3).unwrap();
     let rows = model.rows(&[6]);
     let batch = tokens(&rows);
-    let (outer, _) = stage(&model, &[0..1, 2..3], true, true);
-    let (middle, _) = stage(&model, &[1..2], false, false);
+    let (outer, _) = stage(&model, &[(0, 1), (2, 3)], true, true);
+    let (middle, _) = stage(&model, &[(1, 2)], false, false);
     let names = |decoder: &Decoder| -> Vec<String> {
         decoder.parameters().iter().map(|(parameter, _)| parameter.name().to_string()).collect()
     };
