@@ -6,6 +6,7 @@
 //! - [`flags`]: the flags that mean the same everywhere, and [`ask`]: `--predict`;
 //! - [`loaded`]: from the flags to a model;
 //! - [`table`], [`numbers`], [`memory`]: figures as text;
+//! - [`timing`], [`roofline`]: how long something takes here, and what the machine can do at most;
 //! - [`compared`]: what a formula predicted beside what was measured;
 //! - [`plot`], [`trace`]: figures as pictures, spans for Perfetto;
 //! - [`progress`]: how far a run is, on a terminal only.
@@ -20,8 +21,10 @@ pub mod numbers;
 pub mod plot;
 pub mod program;
 pub mod progress;
+pub mod roofline;
 pub mod startup;
 pub mod table;
+pub mod timing;
 pub mod trace;
 
 pub use compared::{Compared, Comparison};

@@ -6,9 +6,11 @@
 mod device;
 mod model;
 mod output;
+mod random;
 mod sampling;
 
 pub use device::{DeviceChoice, DeviceFlags, DtypeChoice};
 pub use model::{BUNDLED, ModelFlags, assets};
-pub use output::{MemoryFlags, OutputFlags};
+pub use output::{MemoryFlags, OutputFlags, TraceFlags};
+pub use random::RandomFlags;
 pub use sampling::SamplingFlags;
