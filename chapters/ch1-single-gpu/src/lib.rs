@@ -4,7 +4,12 @@
 //! measures what that costs, until it no longer fits. The lesson is the `README.md` of this crate.
 //!
 //! - [`commands`]: what `cargo ch1 …` runs, one file per subcommand;
+//! - [`xw`], [`kv`]: what one product and one cache cost; [`memory`], [`throughput`]: what a whole model does;
 //! - [`stories`]: the corpus and the tokenizer of the bundled model.
 
 pub mod commands;
+pub mod kv;
+pub mod memory;
 pub mod stories;
+pub mod throughput;
+pub mod xw;
