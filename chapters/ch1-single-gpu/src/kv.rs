@@ -102,7 +102,8 @@ impl Products {
 
     /// Those of the operations that were observed: by name, so that element-wise work is left out, as it is in the formula.
     pub fn counted(operations: &[Operation]) -> Self {
-        let sum = |name| operations.iter().filter(|operation| operation.name == name).map(|operation| operation.flops).sum();
+        let sum =
+            |name| operations.iter().filter(|operation| operation.name == name).map(|operation| operation.flops).sum();
         Self { linear: sum("linear"), attention: sum("attention") }
     }
 }
@@ -152,10 +153,8 @@ pub fn decode_steps(decoder: &Decoder, contexts: &[usize], budget: Duration) -> 
         // Storing a token again where it stands already changes nothing, so a step can be repeated.
         let token = Tokens::new(&[&[*last]], vec![past.len()], decoder.device())?;
         let all = Tokens::from_zero(&[&ids[..context]], decoder.device())?;
-        let (cached, uncached) = (
-            shape.decode_step_flops(1, context as u64)?,
-            shape.decode_step_without_cache_flops(1, context as u64)?,
-        );
+        let (cached, uncached) =
+            (shape.decode_step_flops(1, context as u64)?, shape.decode_step_without_cache_flops(1, context as u64)?);
         steps.push(Steps {
             context,
             cached: step(&cached, budget, |ctx| decoder.next_token_logits(ctx, &token, Some(&mut cache)).map(drop))?,

@@ -91,7 +91,8 @@ impl Plan {
 /// # Errors
 /// The result does not fit in 64 bits.
 pub fn prefill_activation_bytes(config: &Config, context: u64, batch: u64, dtype: DType) -> Result<u64, Error> {
-    let [hidden, ffn, vocab, rotary] = [config.hidden, config.ffn, config.vocab, config.head_dim].map(|size| size as u128);
+    let [hidden, ffn, vocab, rotary] =
+        [config.hidden, config.ffn, config.vocab, config.head_dim].map(|size| size as u128);
     let [q, kv] = [config.query_width(), config.kv_width()].map(|size| size as u128);
     let attention = hidden + 3 * q + 3 * kv;
     let feed_forward = 3 * hidden + 3 * ffn;
@@ -120,7 +121,8 @@ pub fn measure_inference(
     context: usize,
     batch: usize,
 ) -> anyhow::Result<Option<Snapshot>> {
-    let model = random.load(described, &Split::whole()).context("loading the model (--random SEED needs no weights)")?;
+    let model =
+        random.load(described, &Split::whole()).context("loading the model (--random SEED needs no weights)")?;
     let mut cache = model.cache(batch, context)?;
     let ids: Vec<u32> = {
         let _kind = ledger::scope(Kind::Host);

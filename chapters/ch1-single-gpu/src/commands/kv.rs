@@ -8,7 +8,7 @@ use decoder::shape::{ModelShape, published};
 use decoder::split::Split;
 use decoder::{Decoder, Error};
 use lab::compared::Unit;
-use lab::flags::{DeviceFlags, ModelFlags, OutputFlags, RandomFlags};
+use lab::flags::{BUNDLED, DeviceFlags, ModelFlags, OutputFlags, RandomFlags};
 use lab::loaded::Described;
 use lab::plot::{Axis, Chart};
 use lab::program::{Output, in_pool};
@@ -43,6 +43,9 @@ const PUBLISHED: [&str; 10] = [
     "Mixtral 8x7B",
     "DeepSeek-V3",
 ];
+
+/// Those of them that are drawn: lines that do not lie on each other.
+const DRAWN: [&str; 5] = ["GPT-3 175B", "Llama 2 7B", "Llama 3 70B", "Mixtral 8x7B", "DeepSeek-V3"];
 
 /// What `cargo ch1 kv` takes.
 #[derive(Args, Debug)]
@@ -113,13 +116,16 @@ impl Kv {
             true => ask::number("From how many tokens on does a step read more keys and values than weights?")?,
             false => None,
         };
-        let model = self.random.load(&described, &Split::whole()).context("loading the model (--random SEED needs no weights)")?;
+        let model = self
+            .random
+            .load(&described, &Split::whole())
+            .context("loading the model (--random SEED needs no weights)")?;
         let (bytes, steps) = in_pool(lab::startup::threads()?, || {
             let bytes = compare_bytes(&model, &shape, &contexts, self.batch)?;
             Ok::<_, anyhow::Error>((bytes, decode_steps(&model, &contexts, BUDGET)?))
         })??;
         let document = Document {
-            model: described.source.origin(),
+            model: self.model.model.clone().unwrap_or_else(|| BUNDLED.to_owned()),
             bytes_per_token: shape.kv_bytes_per_token(model.activations())?,
             weight_bytes: shape.decode_weight_bytes(described.dtype)?,
             crossing: crossing(&shape, described.dtype, model.activations())?,
@@ -197,7 +203,11 @@ fn show(document: &Document, out: &mut Output) -> anyhow::Result<()> {
     writeln!(out, "{}\n", steps_table(&document.steps))?;
     let differing = document.steps.iter().flat_map(|steps| [&steps.cached, &steps.uncached]);
     let equal = differing.filter(|step| step.predicted != step.counted).count() == 0;
-    writeln!(out, "FLOPs: {} the formula's", if equal { "✓ counted ones equal" } else { "✗ counted ones differ from" })?;
+    writeln!(
+        out,
+        "FLOPs: {} the formula's",
+        if equal { "✓ counted ones equal" } else { "✗ counted ones differ from" }
+    )?;
     let weights = bytes(document.weight_bytes);
     match document.crossing {
         Some(tokens) => writeln!(
@@ -213,7 +223,8 @@ fn show(document: &Document, out: &mut Output) -> anyhow::Result<()> {
 }
 
 fn steps_table(steps: &[Steps]) -> Table {
-    let header = ["context", "with the cache", "of it attention", "time", "without", "of it attention", "time", "saved"];
+    let header =
+        ["context", "with the cache", "of it attention", "time", "without", "of it attention", "time", "saved"];
     let mut table = Table::new(header);
     for Steps { context, cached, uncached } in steps {
         let cells = |step: &crate::kv::Step| {
@@ -247,7 +258,8 @@ fn published_table(rows: &[Row]) -> Table {
             share(one),
             Bytes(many).to_string(),
             share(many),
-            row.crossing.map_or_else(|| "never".to_owned(), |tokens| format!("{} tokens", numbers::count(tokens as f64))),
+            row.crossing
+                .map_or_else(|| "never".to_owned(), |tokens| format!("{} tokens", numbers::count(tokens as f64))),
         ]);
     }
     table
@@ -292,20 +304,16 @@ fn time_chart(document: &Document) -> Chart {
     let (without, with) = (points(|steps| steps.uncached.timing.median), points(|steps| steps.cached.timing.median));
     Chart::new("Time of one decode step, measured", Axis::log2("context (tokens)"), Axis::log("ms"))
         .line("without the cache", without.clone())
-        .points("", without)
+        .points("median", without)
         .in_the_same_colour()
         .line("with the cache", with.clone())
-        .points("", with)
+        .points("median", with)
         .in_the_same_colour()
 }
 
 fn published_chart(document: &Document) -> anyhow::Result<Chart> {
-    let mut chart = Chart::new(
-        "KV cache of one sequence, 16 bits",
-        Axis::log2("context (tokens)"),
-        Axis::log("GB"),
-    );
-    for row in document.published.iter().filter(|row| ["GPT-3 175B", "Llama 2 7B", "Llama 3 70B", "Mixtral 8x7B", "DeepSeek-V3"].contains(&&*row.model)) {
+    let mut chart = Chart::new("KV cache of one sequence, 16 bits", Axis::log2("context (tokens)"), Axis::log("GB"));
+    for row in document.published.iter().filter(|row| DRAWN.contains(&&*row.model)) {
         let points = (10..=17).map(|power| {
             let context = f64::from(1 << power);
             (context, context * row.bytes_per_token as f64 / 1e9)

@@ -25,7 +25,7 @@ const SHOWN: [&str; 8] = [
     "Mixtral 8x7B",
     "Llama 3.1 70B",
     "Mixtral 8x22B",
-    "GPT-3 175B",
+    "Qwen3 235B-A22B",
     "Llama 3.1 405B",
     "DeepSeek-V3",
 ];
@@ -162,7 +162,7 @@ impl Memory {
         match is_shape {
             Some(Ok(model)) => Ok(Subject::Published(Box::new(model))),
             // Neither a path nor a hub id: only a name can be meant, so the near names help.
-            Some(Err(error)) if !name.contains(['/', '\\', '.']) => Err(error.into()),
+            Some(Err(error)) if !name.contains(['/', '\\']) && !name.ends_with(".gguf") => Err(error.into()),
             _ => Ok(Subject::Loaded(Box::new(Described::from_flags(&self.model, &self.device)?))),
         }
     }
@@ -197,9 +197,14 @@ impl Memory {
         let available = described.config.context;
         let context = match self.context {
             None => available.min(RUN),
-            Some(context) => usize::try_from(context).ok().filter(|context| (1..=available).contains(context)).ok_or_else(|| {
-                Error::Setting { name: "--context", found: context.to_string(), expected: format!("from 1 to the model's {available}") }
-            })?,
+            Some(context) => usize::try_from(context)
+                .ok()
+                .filter(|context| (1..=available).contains(context))
+                .ok_or_else(|| Error::Setting {
+                    name: "--context",
+                    found: context.to_string(),
+                    expected: format!("from 1 to the model's {available}"),
+                })?,
         };
         let batch = self.batch.unwrap_or(1);
         let plan = Plan { context: context as u64, batch, dtype: described.dtype, training: self.training };
@@ -211,9 +216,10 @@ impl Memory {
             _ => (None, Some("more than 8 GiB are not run")),
         };
         let peak = |kind| snapshot.as_ref().map(|snapshot| snapshot.of(kind).peak);
-        let kinds = predicted.iter().map(|&(kind, predicted)| KindBytes { kind: kind.name(), predicted, peak: peak(kind) });
+        let kinds =
+            predicted.iter().map(|&(kind, predicted)| KindBytes { kind: kind.name(), predicted, peak: peak(kind) });
         Ok(Loaded {
-            model: described.source.origin(),
+            model: self.model.model.clone().unwrap_or_else(|| BUNDLED.to_owned()),
             context: plan.context,
             batch,
             dtype: plan.dtype.as_str().to_owned(),
@@ -236,13 +242,25 @@ impl Memory {
             let doing = if self.training { "training with AdamW on" } else { "reading" };
             writeln!(out, "{model}, {dtype}, {doing} {batch} x {context} tokens\n")?;
             writeln!(out, "{}\n", lab::memory::table(&loaded.predicted, loaded.snapshot.as_ref()))?;
-            if let Some(why_not) = loaded.why_not {
-                writeln!(out, "not measured: {why_not}\n")?;
+            match loaded.why_not {
+                Some(why_not) => writeln!(out, "not measured: {why_not}\n")?,
+                None if self.training => {}
+                None => writeln!(
+                    out,
+                    "Workspace is not predicted: each thread packs blocks of a matrix as large as its cache. \
+                     The model's kinds do not depend on the machine.\n"
+                )?,
             }
         }
         if let Some(first) = document.published.first() {
             let doing = if self.training { "training with AdamW on" } else { "generating for" };
-            writeln!(out, "published models, {}, {doing} {} x {} tokens\n", first.dtype, first.batch, numbers::grouped(first.context))?;
+            writeln!(
+                out,
+                "published models, {}, {doing} {} x {} tokens\n",
+                first.dtype,
+                first.batch,
+                numbers::grouped(first.context)
+            )?;
             writeln!(out, "{}\n", self.published_table(&document.published))?;
             writeln!(out, "Devices at least: as if the bytes could be split evenly and nothing else took room.")?;
         }
@@ -252,7 +270,8 @@ impl Memory {
     fn published_table(&self, rows: &[Row]) -> Table {
         let parts = parts(self.training);
         let names = parts.iter().map(|(name, _)| *name);
-        let mut table = Table::new(["model", "device", "its memory"].into_iter().chain(names).chain(["all", "devices"]));
+        let mut table =
+            Table::new(["model", "device", "its memory"].into_iter().chain(names).chain(["all", "devices"]));
         for row in rows {
             let sizes = parts.iter().map(|(_, part)| part(row)).chain([row.total]).map(gigabytes);
             let names = [row.model.clone(), row.gpu.clone(), gigabytes(row.gpu_memory)];
@@ -272,8 +291,9 @@ impl Memory {
 
     /// Published models beside each other.
     fn bars_over_models(&self, rows: &[Row]) -> Bars {
-        let bars = self.bars(rows, rows.iter().map(|row| row.model.clone()).collect(), String::new());
-        levels(bars, rows)
+        let context =
+            rows.first().map_or_else(String::new, |row| format!(" of {} tokens", numbers::grouped(row.context)));
+        levels(self.bars(rows, rows.iter().map(|row| row.model.clone()).collect(), "Memory: ", &context), rows)
     }
 
     /// One published model, the context growing.
@@ -286,14 +306,14 @@ impl Memory {
         });
         let rows = rows.into_iter().collect::<Result<Vec<_>, _>>()?;
         let groups = contexts.map(|context| format!("{}K tokens", context >> 10)).to_vec();
-        Ok(levels(self.bars(&rows, groups, format!("{}, ", model.name)), &rows))
+        Ok(levels(self.bars(&rows, groups, &format!("Memory of {}: ", model.name), ""), &rows))
     }
 
-    fn bars(&self, rows: &[Row], groups: Vec<String>, of: String) -> Bars {
+    fn bars(&self, rows: &[Row], groups: Vec<String>, of: &str, context: &str) -> Bars {
         let (dtype, batch) = rows.first().map_or(("", 0), |row| (&*row.dtype, row.batch));
-        let context = if of.is_empty() { rows.first().map_or(String::new(), |row| format!(" x {}K tokens", row.context >> 10)) } else { String::new() };
         let doing = if self.training { "training with AdamW" } else { "generating" };
-        let title = format!("Memory: {of}{doing}, {dtype}, {batch} sequences{context}");
+        let sequences = if batch == 1 { "1 sequence".to_owned() } else { format!("{batch} sequences") };
+        let title = format!("{of}{doing}, {dtype}, {sequences}{context}");
         parts(self.training).into_iter().fold(Bars::stacked(title, groups, Axis::linear("GB")), |bars, (name, part)| {
             bars.series(name, rows.iter().map(|row| part(row) as f64 / 1e9))
         })
@@ -317,7 +337,9 @@ fn levels(bars: Bars, rows: &[Row]) -> Bars {
     match rows.first() {
         Some(Row { gpu, gpu_memory, .. }) => {
             let memory = *gpu_memory as f64 / 1e9;
-            bars.level(format!("one {gpu}"), memory).level(format!("eight {gpu}"), 8.0 * memory)
+            let label = |count: &str, bytes: u64| format!("{count} {gpu}, {}", gigabytes(bytes));
+            bars.level(label("one", *gpu_memory), memory)
+                .level(label("eight", gpu_memory.saturating_mul(8)), 8.0 * memory)
         }
         None => bars,
     }
@@ -325,7 +347,7 @@ fn levels(bars: Bars, rows: &[Row]) -> Bars {
 
 fn bars_of_loaded(loaded: &Loaded) -> Bars {
     let mut bars = Bars::grouped(
-        format!("Memory of {} x {} tokens", loaded.batch, loaded.context),
+        format!("Memory of {}: {} x {} tokens", short(&loaded.model), loaded.batch, loaded.context),
         loaded.kinds.iter().map(|kind| kind.kind),
         Axis::linear("MiB"),
     );
@@ -336,6 +358,11 @@ fn bars_of_loaded(loaded: &Loaded) -> Bars {
         Some(measured) => bars.series("measured, at most", measured),
         None => bars,
     }
+}
+
+/// The last part of a path.
+fn short(model: &str) -> &str {
+    model.rsplit(['/', '\\']).next().unwrap_or(model)
 }
 
 fn row(model: &PublishedModel, gpu: &Hardware, plan: &Plan, held: &Footprint) -> Result<Row, Error> {

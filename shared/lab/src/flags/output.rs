@@ -76,7 +76,9 @@ impl MemoryFlags {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-    use crate::flags::{DeviceChoice, DeviceFlags, MemoryFlags, ModelFlags, OutputFlags, RandomFlags, SamplingFlags, TraceFlags};
+    use crate::flags::{
+        DeviceChoice, DeviceFlags, MemoryFlags, ModelFlags, OutputFlags, RandomFlags, SamplingFlags, TraceFlags,
+    };
     use candle_core::DType;
     use clap::Parser;
 
