@@ -18,6 +18,8 @@ const LARGEST: u64 = 4 << 30;
 /// Copies of W together have at least this many bytes: more than a cache holds. In a model, too, W is not in the cache: all other
 /// weights were read since it was used last.
 const COLD: u64 = 256 << 20;
+/// But there are no more of them than this: a W of less than 64 KiB stays in the cache, as it does in a model of such matrices.
+const MOST_COPIES: u64 = 4096;
 
 /// Sizes of one product, all at least 1, every number derived from them in range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,13 +137,14 @@ impl Measured {
 }
 
 impl Matrix {
-    /// W `[inputs, outputs]`, 256 MiB of it.
+    /// W `[inputs, outputs]`, 256 MiB of it if it is not tiny.
     ///
     /// # Errors
     /// As [`Product::new`], or no room.
     pub fn new(inputs: u64, outputs: u64, dtype: DType) -> anyhow::Result<Self> {
         let _kind = ledger::scope(Kind::Weights);
-        let copies = usize::try_from(COLD.div_ceil(Product::new(1, inputs, outputs, dtype)?.weight_bytes()))?;
+        let bytes = Product::new(1, inputs, outputs, dtype)?.weight_bytes();
+        let copies = usize::try_from(COLD.div_ceil(bytes).min(MOST_COPIES))?;
         let shape = (copies, usize::try_from(outputs)?, usize::try_from(inputs)?);
         let block = Tensor::full(0.5f32, 1, &Device::Cpu)?.to_dtype(dtype)?;
         let block = block.broadcast_as(shape)?.contiguous().context("making W")?;
