@@ -5,8 +5,13 @@
 //!
 //! - [`commands`]: what `cargo ch1 …` runs, one file per subcommand;
 //! - [`anatomy`]: one decoder layer, operation by operation;
+//! - [`xw`], [`kv`]: what one product and one cache cost; [`memory`], [`throughput`]: what a whole model does;
 //! - [`stories`]: the corpus and the tokenizer of the bundled model.
 
 pub mod anatomy;
 pub mod commands;
+pub mod kv;
+pub mod memory;
 pub mod stories;
+pub mod throughput;
+pub mod xw;

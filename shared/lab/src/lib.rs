@@ -8,6 +8,7 @@
 //! - [`score`], [`gradients`]: what each chapter computes to be compared with other software;
 //! - [`anatomy`]: the operations of one layer, and the split points between them;
 //! - [`table`], [`numbers`], [`memory`]: figures as text;
+//! - [`timing`], [`roofline`]: how long something takes here, and what the machine can do at most;
 //! - [`compared`]: what a formula predicted beside what was measured;
 //! - [`plot`], [`trace`]: figures as pictures, spans for Perfetto;
 //! - [`progress`]: how far a run is, on a terminal only.
@@ -25,9 +26,11 @@ pub mod numbers;
 pub mod plot;
 pub mod program;
 pub mod progress;
+pub mod roofline;
 pub mod score;
 pub mod startup;
 pub mod table;
+pub mod timing;
 pub mod trace;
 
 pub use compared::{Compared, Comparison};

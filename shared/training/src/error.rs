@@ -98,13 +98,24 @@ pub enum Error {
     Interrupt(#[from] ctrlc::Error),
     /// A tensor computation failed.
     #[error(transparent)]
-    Candle(#[from] candle_core::Error),
+    Candle(candle_core::Error),
     /// The model objected.
     #[error(transparent)]
     Decoder(#[from] decoder::Error),
     /// An observer objected: out of memory.
     #[error(transparent)]
     Ledger(#[from] ledger::Error),
+}
+
+/// Inside candle's backward every error travels as candle's: an observer's objection comes out as what it was.
+impl From<candle_core::Error> for Error {
+    fn from(error: candle_core::Error) -> Self {
+        match decoder::Error::from(error) {
+            decoder::Error::Candle(error) => Self::Candle(error),
+            decoder::Error::Ledger(error) => Self::Ledger(error),
+            other => Self::Decoder(other),
+        }
+    }
 }
 
 impl Error {

@@ -51,7 +51,13 @@ pub fn training_peak(config: &Config, rows: usize, seq: usize, dtype: DType, opt
     }
     // The embedding's gradient is made once more while rows are added to it.
     walk.add_gradient(gradient(if config.tied { 0 } else { embedding }), gradient(embedding), footprint.hidden());
-    TrainingPeak { weights, optimiser, gradients: walk.most_gradients, activations: walk.most_activations, device: walk.most }
+    TrainingPeak {
+        weights,
+        optimiser,
+        gradients: walk.most_gradients,
+        activations: walk.most_activations,
+        device: walk.most,
+    }
 }
 
 #[derive(Default)]

@@ -2,8 +2,12 @@
 
 mod generate;
 mod gradients;
+mod kv;
 mod layer;
+mod memory;
 mod score;
+mod throughput;
+mod xw;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use lab::program::Output;
@@ -28,6 +32,14 @@ enum Command {
     Gradients(gradients::GradientsCommand),
     /// Every operation of one decoder layer: shapes, FLOPs, bytes, and where the layer may be cut
     Layer(layer::LayerCommand),
+    /// X · W = Y by itself: FLOPs, bytes and time against this machine's roofline
+    Xw(xw::Xw),
+    /// The KV cache: its bytes, and what it saves
+    Kv(kv::Kv),
+    /// What a model holds, and how many devices that takes at least
+    Memory(memory::Memory),
+    /// How long training published models takes on one device
+    Throughput(throughput::Throughput),
 }
 
 /// What is computed on if no text is given: a sentence as the bundled model knows them.
@@ -44,6 +56,10 @@ impl Cli {
             Some(Command::Score(command)) => command.run(out),
             Some(Command::Gradients(command)) => command.run(out),
             Some(Command::Layer(command)) => command.run(out),
+            Some(Command::Xw(command)) => command.run(out),
+            Some(Command::Kv(command)) => command.run(out),
+            Some(Command::Memory(command)) => command.run(out),
+            Some(Command::Throughput(command)) => command.run(out),
             None => Ok(write!(out, "{}", Self::command().render_long_help())?),
         }
     }

@@ -43,12 +43,31 @@ impl Contiguous {
     /// # Errors
     /// The device has no room.
     pub fn new(shape: CacheShape, dtype: DType, device: &Device) -> Result<Self> {
-        let _kind = ledger::scope(Kind::KvCache);
-        let block = || Tensor::zeros((shape.batch, shape.kv_heads, shape.capacity, shape.head_dim), dtype, device);
+        let block = || zeros([shape.batch, shape.kv_heads, shape.capacity, shape.head_dim], dtype, device);
         let layers = (0..shape.layers).map(|_| Ok((block()?, block()?))).collect::<Result<_>>()?;
         Ledger::of_this_thread().check()?;
         Ok(Self { shape, layers })
     }
+}
+
+/// A block of zeros. What the ledger hears of as KV cache is its elements and nothing else: on the CPU the handle around them, some
+/// hundred bytes, is the host's.
+fn zeros(shape: [usize; 4], dtype: DType, device: &Device) -> Result<Tensor> {
+    let _kind = ledger::scope(Kind::KvCache);
+    let elements = shape.iter().product();
+    Ok(match (device, dtype) {
+        (Device::Cpu, DType::F32) => {
+            let values = vec![0f32; elements];
+            let _handle = ledger::scope(Kind::Host);
+            Tensor::from_vec(values, &shape, device)?
+        }
+        (Device::Cpu, DType::F64) => {
+            let values = vec![0f64; elements];
+            let _handle = ledger::scope(Kind::Host);
+            Tensor::from_vec(values, &shape, device)?
+        }
+        _ => Tensor::zeros(&shape, dtype, device)?,
+    })
 }
 
 impl KvCache for Contiguous {

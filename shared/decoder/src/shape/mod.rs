@@ -36,5 +36,5 @@ pub use hardware::Hardware;
 pub use model::{Attention, FeedForward, Layers, Matrices, Mlp, ModelShape, Norm, QkNorm, SharedExperts, Size};
 pub use operations::OperationCount;
 pub use parameters::{Parameters, padded_vocab};
-pub use published::{PublishedModel, published, published_models};
+pub use published::{PublishedModel, PublishedTraining, published, published_models};
 pub use training::{Activations, Recompute, StateBytes};

@@ -1,7 +1,7 @@
 //! The published models of `assets/models.toml`, by name.
 
 use super::lookup;
-use super::model::ModelShape;
+use super::model::{ModelShape, Size};
 use crate::error::{Error, Result};
 use serde::Deserialize;
 
@@ -23,8 +23,22 @@ pub struct PublishedModel {
     /// Parameters as published, where an exact number is; the shape gives the same.
     #[serde(default)]
     pub parameters: Option<u64>,
+    /// How long it was trained, where that is published.
+    #[serde(default)]
+    pub training: Option<PublishedTraining>,
     /// Its sizes.
     pub shape: ModelShape,
+}
+
+/// How long a published model was trained.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct PublishedTraining {
+    /// Tokens, repeated ones counted each time.
+    pub tokens: Size,
+    /// Where the number is from.
+    pub source: String,
 }
 
 #[derive(Deserialize)]

@@ -112,7 +112,8 @@ fn typed_tensor<T: Element>(elements: &impl Elements, shape: Vec<usize>, device:
         let _scope = ledger::scope(Kind::Host);
         elements.append_to(&mut values)?;
     }
-    let _scope = ledger::scope(Kind::Weights);
+    // The elements are the weight; on the CPU they are allocated already, and the handle around them is the host's.
+    let _scope = ledger::scope(if device.is_cpu() { Kind::Host } else { Kind::Weights });
     Ok(Tensor::from_vec(values, shape, device)?)
 }
 

@@ -7,10 +7,12 @@ mod batch;
 mod device;
 mod model;
 mod output;
+mod random;
 mod sampling;
 
 pub use batch::BatchFlags;
 pub use device::{DeviceChoice, DeviceFlags, DtypeChoice};
 pub use model::{BUNDLED, ModelFlags, assets};
-pub use output::{MemoryFlags, OutputFlags};
+pub use output::{MemoryFlags, OutputFlags, TraceFlags};
+pub use random::RandomFlags;
 pub use sampling::SamplingFlags;

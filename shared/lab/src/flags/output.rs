@@ -1,4 +1,5 @@
-//! How results are shown (`--plot`, `--trace`, `--json`, `--predict`) and what they may cost (`--device-memory`).
+//! How results are shown (`--plot`, `--json`, `--predict`; `--trace` where there is a timeline) and what they may cost
+//! (`--device-memory`).
 
 use crate::{Error, Result, plot};
 use clap::Args;
@@ -11,9 +12,6 @@ pub struct OutputFlags {
     /// Draw the result into this file; .svg or .png
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
-    /// Write the timeline into this file, as Chrome trace JSON (opens in ui.perfetto.dev)
-    #[arg(long, value_name = "FILE")]
-    pub trace: Option<PathBuf>,
     /// Write one JSON document on stdout and nothing else there
     #[arg(long)]
     pub json: bool,
@@ -32,6 +30,14 @@ impl OutputFlags {
         plot::Format::of(path)?;
         Ok(Some(path))
     }
+}
+
+/// How a timeline is shown.
+#[derive(Args, Clone, Debug, Default)]
+pub struct TraceFlags {
+    /// Write the timeline into this file, as Chrome trace JSON (opens in ui.perfetto.dev)
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
 }
 
 /// What a run may hold.
@@ -70,7 +76,9 @@ impl MemoryFlags {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-    use crate::flags::{DeviceChoice, DeviceFlags, MemoryFlags, ModelFlags, OutputFlags, SamplingFlags};
+    use crate::flags::{
+        DeviceChoice, DeviceFlags, MemoryFlags, ModelFlags, OutputFlags, RandomFlags, SamplingFlags, TraceFlags,
+    };
     use candle_core::DType;
     use clap::Parser;
 
@@ -86,6 +94,10 @@ mod tests {
         #[command(flatten)]
         output: OutputFlags,
         #[command(flatten)]
+        trace: TraceFlags,
+        #[command(flatten)]
+        random: RandomFlags,
+        #[command(flatten)]
         memory: MemoryFlags,
     }
 
@@ -98,7 +110,7 @@ mod tests {
     fn the_groups_fit_together_and_give_checked_values() {
         let program = parse(
             "--model owner/name --prompt One --prompt -two- -n 5 --temperature 0.8 --top-p 0.9 --top-k 40 --seed 7 \
-             --device cpu --dtype BF16 --plot out/a.PNG --json --device-memory 1.5GiB",
+             --device cpu --dtype BF16 --plot out/a.PNG --trace out/a.json --json --random 3 --device-memory 1.5GiB",
         )
         .unwrap();
         assert_eq!(program.sampling.prompts("default").unwrap(), ["One", "-two-"]);
@@ -107,6 +119,8 @@ mod tests {
         assert!(program.device.device().unwrap().is_cpu());
         assert_eq!(program.device.dtype(DType::F32), DType::BF16);
         assert_eq!(program.memory.device_memory().unwrap(), Some(3 << 29));
+        assert_eq!(program.random.random, Some(3));
+        assert!(program.trace.trace.is_some());
         assert!(program.output.plot().unwrap().is_some() && program.output.json && program.model.model.is_some());
         let defaults = parse("").unwrap();
         assert_eq!(defaults.device.device, DeviceChoice::Auto);

@@ -1,0 +1,132 @@
+//! The sizes' commands from the shell: documents, errors, exit codes, a closed pipe.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use serde_json::Value;
+use std::process::{Command, Output, Stdio};
+
+fn ch1(line: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ch1-single-gpu"));
+    command.args(line.split_whitespace());
+    command
+}
+
+fn output(line: &str) -> Output {
+    ch1(line).output().unwrap()
+}
+
+fn document(line: &str) -> Value {
+    let output = output(line);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{line}: {stderr}");
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{line}: {error}"))
+}
+
+#[test]
+fn json_is_one_document_with_the_numbers_of_the_table() {
+    let xw = document("xw --hidden 64 --rows 1,3 --json");
+    assert_eq!(xw["rows"][1]["flops"], 2 * 3 * 64 * 64);
+    assert_eq!(xw["rows"][1]["flops"], xw["rows"][1]["counted_flops"]);
+    let kv = document("kv --random 1 --context 16 --batch 2 --json");
+    assert_eq!(kv["bytes"][0]["predicted"], kv["bytes"][0]["measured"]);
+    assert_eq!(kv["bytes_per_token"], 4096);
+    let memory = document("memory --random 1 --context 16 --batch 1 --json");
+    assert_eq!(memory["loaded"]["kinds"][0]["predicted"], memory["loaded"]["kinds"][0]["peak"]);
+    // The recurring case: 141 GB of weights, 215 GB of cache, five devices of 80 GB.
+    let case = document("memory --model llama-3.1-70b --gpu h100 --json");
+    assert_eq!(case["published"][0]["devices"], 5);
+    assert_eq!(case["published"][0]["weights"], 2u64 * 70_553_706_496);
+    let throughput = document("throughput --model gpt-3-175b --json");
+    let flops = throughput["rows"][0]["flops"].as_f64().unwrap();
+    assert!((flops / 3.14e23 - 1.0).abs() < 0.005, "{flops}");
+}
+
+#[test]
+fn bad_usage_is_exit_code_2_and_says_what_would_be_legal() {
+    for (line, reason) in [
+        ("xw --hidden 0", "--in = 0"),
+        ("xw --rows 1,0", "--rows = 0"),
+        ("xw --rows -3", "unexpected argument"),
+        ("xw --hidden 99999999999", "4 GiB"),
+        ("xw --in 18446744073709551615 --out 18446744073709551615", "4 GiB"),
+        ("xw --hidden 8 --gpu H1000", "H100"),
+        ("xw --hidden 8 --plot roof.pdf", ".svg or .png"),
+        ("kv --random 1 --context 0", "--context = 0"),
+        ("kv --random 1 --batch 0", "--batch = 0"),
+        ("kv --random 1 --context 513", "at most the model's 512"),
+        ("memory --model Lama-3.1-70B", "Llama 3.1 70B"),
+        ("memory --model llama-3.1-70b --gpu A10000", "A100"),
+        ("memory --model llama-3.1-70b --context 0", "at least 1"),
+        ("memory --model llama-3.1-70b --batch 0", "at least 1"),
+        ("memory --model llama-3.1-70b --context 18446744073709551615", "64 bits"),
+        ("memory --model llama-3.1-70b --context 18446744073709551615 --training", "64 bits"),
+        ("memory --random 1 --context 1000000", "from 1 to the model's 512"),
+        ("memory --random 1 --batch 18446744073709551615", "64 bits"),
+        ("throughput --model GPT-5", "GPT-3 175B"),
+        ("throughput --model gpt-2-124m", "--tokens"),
+        ("throughput --tokens 0", "at least 1"),
+        ("throughput --context 0", "at least 1"),
+        ("throughput --utilisation 1.5", "at most 1"),
+        ("throughput --utilisation -0.5", "at most 1"),
+        ("throughput --gpu V100", "f16"),
+    ] {
+        let output = output(line);
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{line}: {stderr}");
+        assert!(stderr.contains(reason), "{line}: {stderr}");
+        assert!(output.stdout.is_empty(), "{line}: nothing is printed before the check");
+    }
+}
+
+#[test]
+fn a_plot_that_cannot_be_written_fails_with_its_path() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let path = file.join("plot.svg").display().to_string();
+    for line in [
+        "xw --hidden 16 --rows 1",
+        "kv --random 1 --context 8",
+        "memory --model llama-2-7b",
+        "throughput --model llama-2-7b",
+    ] {
+        let output = output(&format!("{line} --plot {path}"));
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{line}: {stderr}");
+        assert!(stderr.contains(&file.display().to_string()), "{line}: {stderr}");
+    }
+}
+
+#[test]
+fn every_figure_is_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    for (index, line) in [
+        "xw --hidden 16 --rows 1,9",
+        "kv --random 1 --context 32 --figure flops",
+        "kv --random 1 --context 32 --figure time",
+        "kv --random 1 --context 32 --figure published",
+        "memory --random 1",
+        "memory --random 1 --model stories-1.9m",
+        "memory --training --random 1",
+        "memory --model llama-2-7b --training",
+        "throughput",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let path = folder.path().join(format!("new/{index}.svg"));
+        let output = output(&format!("{line} --plot {}", path.display()));
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(std::fs::read_to_string(&path).unwrap().contains("</svg>"), "{line}");
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    for line in ["memory --model llama-3.1-70b", "throughput --json", "kv --random 1 --context 8"] {
+        let mut child = ch1(line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(output.stderr.is_empty(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
