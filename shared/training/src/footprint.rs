@@ -11,7 +11,7 @@ use decoder::weights::Role;
 pub struct TrainingPeak {
     /// Parameters.
     pub weights: u64,
-    /// Gradients, while the last one is added up.
+    /// Gradients.
     pub gradients: u64,
     /// Moments and master weights.
     pub optimiser: u64,
@@ -49,8 +49,8 @@ pub fn training_peak(config: &Config, rows: usize, seq: usize, dtype: DType, opt
         walk.transient(2 * footprint.hidden());
         walk.free(footprint.kept_by_layer());
     }
-    // The embedding's gradient is made once more while rows are added to it.
-    walk.add_gradient(gradient(if config.tied { 0 } else { embedding }), gradient(embedding), footprint.hidden());
+    walk.gradients += gradient(if config.tied { 0 } else { embedding });
+    walk.transient(footprint.hidden());
     TrainingPeak {
         weights,
         optimiser,
@@ -85,11 +85,5 @@ impl Walk {
         self.most_activations = self.most_activations.max(self.activations + bytes);
         self.most_gradients = self.most_gradients.max(self.gradients);
         self.most = self.most.max(self.base + self.activations + bytes + self.gradients);
-    }
-
-    fn add_gradient(&mut self, stays: u64, goes: u64, activations: u64) {
-        self.gradients += stays + goes;
-        self.transient(activations);
-        self.gradients -= goes;
     }
 }

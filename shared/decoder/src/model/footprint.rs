@@ -83,8 +83,8 @@ impl<'a> Footprint<'a> {
         let c = self.config;
         // The layer's input and first sum, the norm, gate, up, their product, and the projection back.
         let feed_forward = 4 * c.hidden + (3 + usize::from(c.ffn_bias)) * c.ffn;
-        // Input and norm; queries and keys before and after rotation, values; the attended values twice (by unit, by token).
-        let attention = 2 * c.hidden + 4 * c.query_width() + 3 * c.kv_width();
+        // Input and norm; queries and keys before and after rotation, values; what was attended to.
+        let attention = 2 * c.hidden + 3 * c.query_width() + 3 * c.kv_width();
         let head = logits_of * (2 * c.hidden + c.vocab) as u64 * self.element + self.hidden();
         self.rotation() + self.per_token(feed_forward.max(attention)).max(head)
     }

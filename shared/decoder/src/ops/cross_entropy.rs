@@ -62,10 +62,11 @@ pub fn head_cross_entropy(ctx: &Context, x: &Tensor, weight: &Parameter, targets
         sink.contribute(
             weight.name(),
             WeightGradient::later(move |sum| {
+                // The smaller factor is scaled, not the logits.
+                let rows = (rows * scale)?;
                 let dw = {
                     let _kind = ledger::scope(ledger::Kind::Gradients);
-                    // The smaller factor is scaled, not the logits.
-                    d_logits.t()?.matmul(&(rows * scale)?)?
+                    d_logits.t()?.matmul(&rows)?
                 };
                 ctx.observe("head_loss", &name, Phase::WeightGradient, dw.dims(), matrix, moved)?;
                 WeightGradient::ready(dw).accumulate(sum)

@@ -1,12 +1,12 @@
 //! Looking up token embeddings.
 
 use super::graph::with_backward;
-use super::real::{bytes, wide};
+use super::real::{Elements, Real, by_type, bytes, is_native, wide};
 use super::sink::WeightGradient;
 use crate::context::Context;
 use crate::error::Result;
 use crate::parameter::Parameter;
-use candle_core::{DType, Result as CandleResult, Tensor, Var};
+use candle_core::{CpuStorage, DType, InplaceOp1, Layout, Result as CandleResult, Tensor, Var};
 use ledger::Phase;
 
 /// Rows `ids` of `weight [vocab, hidden]`, as `[batch, seq, hidden]` of type `dtype`; `ids` is u32 `[batch, seq]`.
@@ -39,13 +39,46 @@ pub fn embedding(ctx: &Context, ids: &Tensor, weight: &Parameter, dtype: DType) 
     Ok(attached)
 }
 
-/// `sum + Σ` of each row of `dy [tokens, hidden]` at its id, in f32 or wider; tokens that occur twice are added twice.
+/// `sum + Σ` of each row of `dy [tokens, hidden]` at its id, in f32 or wider; tokens that occur twice are added twice. On
+/// CPU the rows are added where the sum lies: candle's `index_add` would copy all of `[vocab, hidden]` first.
 fn add_rows(sum: Option<Tensor>, ids: &Tensor, dy: &Tensor, vocab: usize) -> CandleResult<Tensor> {
+    let dy = wide(dy)?.contiguous()?;
     let _kind = ledger::scope(ledger::Kind::Gradients);
-    let dy = wide(dy)?;
     let sum = match sum {
         Some(sum) => wide(&sum)?,
         None => Tensor::zeros((vocab, dy.dim(1)?), dy.dtype(), dy.device())?,
     };
-    sum.index_add(ids, &dy.contiguous()?, 0)
+    if !is_native(&dy) || sum.dtype() != dy.dtype() || !sum.is_contiguous() {
+        return sum.index_add(ids, &dy, 0);
+    }
+    by_type!(dy, add_rows_in_place(&sum, ids, &dy))?;
+    Ok(sum)
+}
+
+fn add_rows_in_place<T: Real>(sum: &Tensor, ids: &Tensor, dy: &Tensor) -> CandleResult<()> {
+    sum.inplace_op1(&AddRows { ids: ids.to_vec1::<u32>()?, dy: Elements::<T>::of(dy)?, width: dy.dim(1)? })
+}
+
+struct AddRows<'a, T> {
+    ids: Vec<u32>,
+    dy: Elements<'a, T>,
+    width: usize,
+}
+
+impl<T: Real> InplaceOp1 for AddRows<'_, T> {
+    fn name(&self) -> &'static str {
+        "add_rows"
+    }
+
+    fn cpu_fwd(&self, storage: &mut CpuStorage, layout: &Layout) -> CandleResult<()> {
+        let sum = T::elements_mut(storage)?;
+        let sum = &mut sum[layout.start_offset()..];
+        for (&id, dy) in self.ids.iter().zip(self.dy.chunks_exact(self.width)) {
+            let start = id as usize * self.width;
+            for (sum, &dy) in sum[start..start + self.width].iter_mut().zip(dy) {
+                *sum += dy;
+            }
+        }
+        Ok(())
+    }
 }

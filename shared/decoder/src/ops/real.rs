@@ -4,7 +4,7 @@
 //! The loops are plain Rust: sums run over an array of accumulators so that the compiler vectorises them, and
 //! [`vectorised`] compiles them for the widest vectors that this processor has.
 
-use candle_core::{DType, Result, Storage, StorageRef, Tensor, WithDType, bail};
+use candle_core::{CpuStorage, DType, Result, Storage, StorageRef, Tensor, WithDType, bail};
 use std::ops::{Add, AddAssign, Deref, Div, Mul, Neg, Range, Sub};
 
 /// f32 or f64.
@@ -28,6 +28,7 @@ pub(super) trait Real:
 
     fn exp(self) -> Self;
     fn sqrt(self) -> Self;
+    fn elements_mut(storage: &mut CpuStorage) -> Result<&mut [Self]>;
 }
 
 impl Real for f64 {
@@ -41,6 +42,13 @@ impl Real for f64 {
 
     fn sqrt(self) -> Self {
         f64::sqrt(self)
+    }
+
+    fn elements_mut(storage: &mut CpuStorage) -> Result<&mut [Self]> {
+        match storage {
+            CpuStorage::F64(elements) => Ok(elements),
+            _ => bail!("a tensor of f64 on the CPU is needed here"),
+        }
     }
 }
 
@@ -82,6 +90,13 @@ impl Real for f32 {
 
     fn sqrt(self) -> Self {
         f32::sqrt(self)
+    }
+
+    fn elements_mut(storage: &mut CpuStorage) -> Result<&mut [Self]> {
+        match storage {
+            CpuStorage::F32(elements) => Ok(elements),
+            _ => bail!("a tensor of f32 on the CPU is needed here"),
+        }
     }
 }
 

@@ -60,9 +60,9 @@ pub fn rotate(ctx: &Context, x: &Tensor, rotation: &Rotation) -> Result<Tensor> 
     if ctx.sink.is_none() {
         return Ok(value);
     }
-    let (ctx, back) = (ctx.clone(), rotation.back()?);
+    let (ctx, rotation) = (ctx.clone(), rotation.clone());
     let attached = with_backward("rotary", [x], value, move |_, _, dy| {
-        let dx = rotated(&dy.detach(), &back)?;
+        let dx = rotated(&dy.detach(), &rotation.back()?)?;
         ctx.observe("rotary", ctx.unnamed(), Phase::InputGradient, dx.dims(), flops, moved)?;
         Ok([Some(dx)])
     })?;

@@ -27,7 +27,7 @@ type Accumulate = dyn FnOnce(Option<Tensor>) -> Result<Tensor> + Send;
 pub struct WeightGradient(Box<Accumulate>);
 
 impl WeightGradient {
-    /// A contribution that `accumulate` adds to the sum so far (`None`: it is the first).
+    /// A contribution that `accumulate` adds to the sum so far (`None`: it is the first), which it may change in place.
     pub fn later(accumulate: impl FnOnce(Option<Tensor>) -> Result<Tensor> + Send + 'static) -> Self {
         Self(Box::new(accumulate))
     }
