@@ -1,5 +1,7 @@
 //! `cargo ch1 memory`: what a model holds, predicted and measured, and how many devices that takes at least.
 
+mod figure;
+
 use crate::memory::{Plan, measure_inference};
 use anyhow::Context as _;
 use candle_core::DType;
@@ -10,10 +12,9 @@ use decoder::shape::{Footprint, PublishedModel, published};
 use lab::compared::Unit;
 use lab::flags::{BUNDLED, DeviceFlags, ModelFlags, OutputFlags, RandomFlags, assets};
 use lab::loaded::Described;
-use lab::plot::{Axis, Bars};
 use lab::program::{Output, in_pool};
 use lab::{Table, ask, numbers};
-use ledger::{Bytes, Kind, Ledger, Snapshot};
+use ledger::{Kind, Ledger, Snapshot};
 use serde::Serialize;
 use std::io::Write;
 use std::path::Path;
@@ -279,45 +280,6 @@ impl Memory {
         }
         table
     }
-
-    fn draw(&self, subject: &Subject, document: &Document, path: &Path) -> anyhow::Result<()> {
-        let bars = match (subject, &document.loaded) {
-            (Subject::Published(model), _) => self.bars_over_context(model)?,
-            (_, Some(loaded)) if document.published.is_empty() => bars_of_loaded(loaded),
-            _ => self.bars_over_models(&document.published),
-        };
-        Ok(bars.write(path)?)
-    }
-
-    /// Published models beside each other.
-    fn bars_over_models(&self, rows: &[Row]) -> Bars {
-        let context =
-            rows.first().map_or_else(String::new, |row| format!(" of {} tokens", numbers::grouped(row.context)));
-        levels(self.bars(rows, rows.iter().map(|row| row.model.clone()).collect(), "Memory: ", &context), rows)
-    }
-
-    /// One published model, the context growing.
-    fn bars_over_context(&self, model: &PublishedModel) -> Result<Bars, Error> {
-        let gpu = Hardware::named(self.gpu.as_deref().unwrap_or("H100"))?;
-        let contexts = [2u64, 8, 32, 64, 128].map(|thousand| thousand << 10);
-        let rows = contexts.map(|context| {
-            let plan = Plan { context, ..self.plan() };
-            row(model, &gpu, &plan, &plan.footprint(&model.shape)?)
-        });
-        let rows = rows.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let groups = contexts.map(|context| format!("{}K tokens", context >> 10)).to_vec();
-        Ok(levels(self.bars(&rows, groups, &format!("Memory of {}: ", model.name), ""), &rows))
-    }
-
-    fn bars(&self, rows: &[Row], groups: Vec<String>, of: &str, context: &str) -> Bars {
-        let (dtype, batch) = rows.first().map_or(("", 0), |row| (&*row.dtype, row.batch));
-        let doing = if self.training { "training with AdamW" } else { "generating" };
-        let sequences = if batch == 1 { "1 sequence".to_owned() } else { format!("{batch} sequences") };
-        let title = format!("{of}{doing}, {dtype}, {sequences}{context}");
-        parts(self.training).into_iter().fold(Bars::stacked(title, groups, Axis::linear("GB")), |bars, (name, part)| {
-            bars.series(name, rows.iter().map(|row| part(row) as f64 / 1e9))
-        })
-    }
 }
 
 type Part = (&'static str, fn(&Row) -> u64);
@@ -330,39 +292,6 @@ fn parts(training: bool) -> Vec<Part> {
     } else {
         vec![weights, ("KV cache", |row| row.kv_cache)]
     }
-}
-
-/// The memory of one device, and of a machine with eight.
-fn levels(bars: Bars, rows: &[Row]) -> Bars {
-    match rows.first() {
-        Some(Row { gpu, gpu_memory, .. }) => {
-            let memory = *gpu_memory as f64 / 1e9;
-            let label = |count: &str, bytes: u64| format!("{count} {gpu}, {}", gigabytes(bytes));
-            bars.level(label("one", *gpu_memory), memory)
-                .level(label("eight", gpu_memory.saturating_mul(8)), 8.0 * memory)
-        }
-        None => bars,
-    }
-}
-
-fn bars_of_loaded(loaded: &Loaded) -> Bars {
-    let mut bars = Bars::grouped(
-        format!("Memory of {}: {} x {} tokens", short(&loaded.model), loaded.batch, loaded.context),
-        loaded.kinds.iter().map(|kind| kind.kind),
-        Axis::linear("MiB"),
-    );
-    let mebibytes = |bytes| Bytes(bytes).mebibytes();
-    bars = bars.series("predicted", loaded.kinds.iter().map(|kind| mebibytes(kind.predicted)));
-    let measured = loaded.kinds.iter().map(|kind| kind.peak.map(mebibytes)).collect::<Option<Vec<_>>>();
-    match measured {
-        Some(measured) => bars.series("measured, at most", measured),
-        None => bars,
-    }
-}
-
-/// The last part of a path.
-fn short(model: &str) -> &str {
-    model.rsplit(['/', '\\']).next().unwrap_or(model)
 }
 
 fn row(model: &PublishedModel, gpu: &Hardware, plan: &Plan, held: &Footprint) -> Result<Row, Error> {
