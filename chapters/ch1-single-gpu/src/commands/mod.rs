@@ -1,6 +1,8 @@
 //! The subcommands of `cargo ch1`: flags → plan → run → result → shown.
 
+mod corpus;
 mod generate;
+mod train;
 
 use clap::{Parser, Subcommand};
 use lab::program::Output;
@@ -17,6 +19,10 @@ pub struct Cli {
 enum Command {
     /// Continue a prompt, token by token
     Generate(generate::Generate),
+    /// Train a model on one device
+    Train(Box<train::Train>),
+    /// Print the stories that the bundled model learnt from
+    Corpus(corpus::Corpus),
 }
 
 impl Cli {
@@ -27,6 +33,8 @@ impl Cli {
     pub fn run(self, out: &mut Output) -> anyhow::Result<()> {
         match self.command {
             Command::Generate(command) => command.run(out),
+            Command::Train(command) => command.run(out),
+            Command::Corpus(command) => command.run(out),
         }
     }
 }
