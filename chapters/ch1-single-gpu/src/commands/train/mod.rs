@@ -35,7 +35,7 @@ use training::run::Run;
 const MOST_TOKENS: u64 = 1 << 23;
 
 /// Tokens of other stories that the trained model is measured on.
-const HELD_OUT_TOKENS: usize = 1 << 15;
+const HELD_OUT_TOKENS: usize = 1 << 14;
 
 impl Train {
     pub(super) fn run(self, out: &mut Output) -> anyhow::Result<()> {
@@ -64,8 +64,7 @@ impl Train {
     }
 
     fn train(&self, described: &Described, plan: Plan) -> anyhow::Result<Outcome> {
-        // From here on Ctrl-C ends the run with a checkpoint.
-        let interrupt = Interrupt::of_process()?;
+        let interrupt = interrupt();
         let tokenizer = described.tokenizer()?;
         let data = self.data(described, &tokenizer, &plan)?;
         let model = self.first_weights(described).context("loading the model")?;
@@ -134,14 +133,24 @@ impl Train {
         if self.corpus.is_some() {
             return Ok(None);
         }
-        let seq = run.plan().seq;
+        let (rows, seq) = (run.plan().batch, run.plan().seq);
         let ends = described.config.eos.first().copied();
-        let ids = stories::tokens(tokenizer, ends, self.seed, stories::FIRST_HELD_OUT, HELD_OUT_TOKENS.max(seq + 1))?;
+        let tokens = HELD_OUT_TOKENS.max(rows * seq + 1);
+        let ids = stories::tokens(tokenizer, ends, self.seed, stories::FIRST_HELD_OUT, tokens)?;
         let data = TokenData::new(ids, described.config.vocab)?;
-        let batches = Batches::new(Arc::new(data), self.seed, 1, seq)?;
-        let all = (0..batches.windows()).map(|step| batches.batch(step));
+        let batches = Batches::new(Arc::new(data), self.seed, rows, seq)?;
+        let all = (0..batches.windows() / rows as u64).map(|step| batches.batch(step));
         Ok(Some(evaluate(run.model(), &Context::inference(), all)?.mean()))
     }
+}
+
+/// From here on Ctrl-C ends the run with a checkpoint; unless who started the program decides about its signals, as `nohup` does.
+fn interrupt() -> Interrupt {
+    Interrupt::of_process().unwrap_or_else(|error| {
+        let _ =
+            writeln!(std::io::stderr(), "{error}; a signal ends the run at once, with the last checkpoint as it is");
+        Interrupt::default()
+    })
 }
 
 /// What the progress bar says.
