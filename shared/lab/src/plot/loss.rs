@@ -15,3 +15,17 @@ pub fn loss_curve(
         None => chart,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_curve_shows_training_and_the_level_of_held_out_text() {
+        let path = tempfile::tempdir().unwrap().path().join("loss.svg");
+        loss_curve("Loss", (0..9).map(|step| (step, 7.0 - step as f64)), Some(0.8125)).write(&path).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.contains("training") && text.contains("held out: 0.81"), "{text}");
+    }
+}
