@@ -9,7 +9,8 @@ use decoder::{Context, Decoder};
 
 /// The error of a loss that is not finite, with the first tensor on the way to it that is not: a weight, or what a segment puts out.
 ///
-/// The forward is run again for this; an error on the way leaves `error` as it was.
+/// The forward is run again for this, communication of a split included: every rank that shares the loss comes here. An error on the
+/// way leaves `error` as it was.
 pub(crate) fn of_loss(error: Error, model: &Decoder, ctx: &Context, batches: &[Batch]) -> Error {
     let Error::NotFinite { step, name, value } = error else { return error };
     let ctx = without_sink(ctx);
