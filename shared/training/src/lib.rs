@@ -1,24 +1,32 @@
 //! What turns gradients into a trained model, on one device or on one rank of many.
 //!
-//! One step of training: [`segments`] run the model forward and backward and fill [`gradients`]; [`data::Batches`] says which tokens, [`clip`] bounds the gradient, [`schedule::Schedule`] says
-//! how far to go, [`optimiser::Optimiser`] goes there. [`checkpoint`] makes the run survive its end, [`metrics`] records
-//! it, [`interrupt`] lets Ctrl-C end it between two steps.
+//! One step of training, as [`run::Run`] takes it: [`data::Batches`] says which tokens; [`accumulation`] sends them through the
+//! [`segments`] of the model, forward and backward, which fills [`gradients`]; [`clip`] bounds the gradient, [`schedule::Schedule`] says
+//! how far to go, [`optimiser::Optimiser`] goes there.
+//!
+//! A [`plan::Plan`] is the settings of a run. [`journal::Journal`] takes all its steps and keeps what must survive it:
+//! [`checkpoint`]s and [`metrics`]; [`interrupt`] lets Ctrl-C end it between two steps.
 //!
 //! Everything that decides a trajectory is a pure function of the step (batches, learning rate) or is in the checkpoint (weights,
 //! moments): a resumed run is bit for bit the run that was not interrupted.
 
+pub mod accumulation;
 pub mod checkpoint;
 pub mod clip;
 pub mod data;
+mod diagnosis;
 mod elements;
 mod error;
 pub mod footprint;
 pub mod gradients;
 pub mod interrupt;
+pub mod journal;
 pub mod metrics;
 pub mod optimiser;
+pub mod plan;
 #[cfg(test)]
 mod random;
+pub mod run;
 pub mod schedule;
 pub mod segments;
 

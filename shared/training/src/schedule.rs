@@ -1,9 +1,10 @@
 //! The learning rate as a pure function of the step: a resumed run needs no state for it.
 
 use crate::{Error, Result};
+use serde::Serialize;
 
 /// How the learning rate changes over the run.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Schedule {
     peak: f64,
     warm_up: u64,
@@ -11,7 +12,7 @@ pub struct Schedule {
 }
 
 /// Half a cosine from the peak down to a floor (Loshchilov & Hutter, SGDR, without restarts).
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 struct Cosine {
     floor: f64,
     steps: u64,
@@ -25,6 +26,12 @@ impl Schedule {
     pub fn constant(learning_rate: f64) -> Result<Self> {
         check_learning_rate(learning_rate)?;
         Ok(Self { peak: learning_rate, warm_up: 0, decay: None })
+    }
+
+    /// The same, after a linear warm-up over `steps` steps.
+    #[must_use]
+    pub fn with_warm_up(self, steps: u64) -> Self {
+        Self { warm_up: steps, ..self }
     }
 
     /// Linear warm-up over `warm_up` steps to `peak`, then half a cosine that reaches `floor` at step `steps`, and stays there.

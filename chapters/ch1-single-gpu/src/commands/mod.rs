@@ -1,5 +1,6 @@
 //! The subcommands of `cargo ch1`: flags → plan → run → result → shown.
 
+mod corpus;
 mod generate;
 mod gradients;
 mod kv;
@@ -7,6 +8,7 @@ mod layer;
 mod memory;
 mod score;
 mod throughput;
+mod train;
 mod xw;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -40,6 +42,10 @@ enum Command {
     Memory(memory::Memory),
     /// How long training published models takes on one device
     Throughput(throughput::Throughput),
+    /// Train a model on one device
+    Train(Box<train::Train>),
+    /// Print the stories that the bundled model learnt from
+    Corpus(corpus::Corpus),
 }
 
 /// What is computed on if no text is given: a sentence as the bundled model knows them.
@@ -60,6 +66,8 @@ impl Cli {
             Some(Command::Kv(command)) => command.run(out),
             Some(Command::Memory(command)) => command.run(out),
             Some(Command::Throughput(command)) => command.run(out),
+            Some(Command::Train(command)) => command.run(out),
+            Some(Command::Corpus(command)) => command.run(out),
             None => Ok(write!(out, "{}", Self::command().render_long_help())?),
         }
     }

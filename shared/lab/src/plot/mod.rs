@@ -11,11 +11,13 @@ mod canvas;
 mod chart;
 mod font;
 mod legend;
+mod loss;
 
 pub use axis::Axis;
 pub use bars::Bars;
 pub use canvas::Format;
 pub use chart::Chart;
+pub use loss::loss_curve;
 
 use plotters::style::RGBColor;
 

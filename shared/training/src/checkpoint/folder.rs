@@ -126,6 +126,6 @@ fn names(root: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-fn remove(path: &Path) -> Result<()> {
+pub(super) fn remove(path: &Path) -> Result<()> {
     std::fs::remove_dir_all(path).map_err(Error::file("delete", path))
 }

@@ -138,6 +138,23 @@ pub fn latest(root: &Path, config: &serde_json::Value, device: &Device) -> Resul
     Err(Error::Checkpoint { path: root.to_owned(), problem })
 }
 
+/// Whether there is anything under `root` that [`latest`] would look at.
+///
+/// # Errors
+/// The folder cannot be read.
+pub fn exists(root: &Path) -> Result<bool> {
+    Ok(!folder::candidates(root)?.is_empty())
+}
+
+/// Deletes every checkpoint under `root`, and what killed runs left behind; nothing else.
+///
+/// # Errors
+/// A folder cannot be deleted.
+pub fn remove_all(root: &Path) -> Result<()> {
+    let candidates = folder::candidates(root)?.into_iter().map(|one| one.path);
+    candidates.chain(folder::partial(root)?).try_for_each(|path| folder::remove(&path))
+}
+
 /// A file being written, that can be forced onto the disk.
 trait Sink: Write {
     fn sync(&mut self) -> io::Result<()>;

@@ -130,3 +130,15 @@ fn what_cannot_be_trained_on_is_refused() {
             .contains("no such token")
     );
 }
+
+#[test]
+fn the_digest_tells_corpora_apart_and_not_how_they_are_held() {
+    let digest = |ids: &[u32]| TokenData::new(ids.to_vec(), 1 << 20).unwrap().digest();
+    assert_eq!(digest(&[1, 2, 3]), digest(&[1, 2, 3]));
+    assert_ne!(digest(&[1, 2, 3]), digest(&[1, 3, 2]));
+    assert_ne!(digest(&[1, 2]), digest(&[1, 2, 0]));
+    // Two bytes per id, and four.
+    assert_ne!(digest(&[1, 2, 3]), digest(&[1, 2, 3 + (1 << 16)]));
+    // The well-known sum of no bytes.
+    assert_eq!(digest(&[]), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+}

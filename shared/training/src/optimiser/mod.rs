@@ -17,12 +17,14 @@ pub use state::OptimiserState;
 use crate::schedule::check_learning_rate;
 use crate::{Error, Named, Result};
 use candle_core::{DType, Device, Tensor};
+use serde::Serialize;
 use state::ParameterState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Which formula turns a gradient into a step.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Rule {
     /// p ← p − η·g. No state.
     Sgd,
@@ -38,7 +40,7 @@ pub enum Rule {
 /// v ← β₂·v + (1 − β₂)·g²
 /// p ← p − η·m̂ / (√v̂ + ε)      with m̂ = m / (1 − β₁ᵗ), v̂ = v / (1 − β₂ᵗ), t = 1 in the first step
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AdamW {
     /// β₁, decay of the first moment.
     pub beta1: f64,
@@ -60,7 +62,8 @@ impl Default for AdamW {
 }
 
 /// Which parameters decay.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Decay {
     /// All, as PyTorch does with one parameter group.
@@ -69,7 +72,11 @@ pub enum Decay {
     /// names them with [`Decay::Only`].
     Matrices,
     /// Those of these names.
-    Only(BTreeSet<Arc<str>>),
+    Only(#[serde(serialize_with = "as_texts")] BTreeSet<Arc<str>>),
+}
+
+fn as_texts<S: serde::Serializer>(names: &BTreeSet<Arc<str>>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(names.iter().map(|name| &**name))
 }
 
 impl Decay {

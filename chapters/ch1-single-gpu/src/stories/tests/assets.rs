@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use super::super::tokenizer::{VOCABULARY, train};
-use super::super::{END_OF_TEXT, corpus, story};
+use super::super::{END_OF_TEXT, corpus, story, tokens};
 use super::{fresh_seed, words};
 
 const SAMPLE_BYTES: usize = 100_000;
@@ -79,6 +79,9 @@ fn between_two_stories_of_a_corpus_stands_one_token() {
         expected.push(0);
     }
     assert_eq!(ids(&text), expected, "seed {seed}");
+    let decoder = decoder::tokenizer::Tokenizer::from_file(&asset("stories-1.9m/tokenizer.json")).unwrap();
+    expected.insert(0, 0);
+    assert_eq!(tokens(&decoder, Some(0), seed, 0, expected.len()).unwrap(), expected, "the text's ids, seed {seed}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 mod assets;
 mod language;
+mod model;
 mod tables;
 
 use super::story;

@@ -1,0 +1,133 @@
+//! What a run leaves in its folder, and how another process goes on with it.
+//!
+//! ```text
+//! out/…/
+//!   checkpoints/      the whole state, the newest and the one before (see `checkpoint`)
+//!   metrics.jsonl     a line per step (see `metrics`)
+//! ```
+
+use crate::checkpoint::{self, Skipped};
+use crate::interrupt::Interrupt;
+use crate::metrics::{Metrics, Record};
+use crate::run::Run;
+use crate::{Error, Result};
+use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
+
+const CHECKPOINTS: &str = "checkpoints";
+const METRICS: &str = "metrics.jsonl";
+
+/// Writes a run's checkpoints and metrics.
+#[derive(Debug)]
+pub struct Journal {
+    checkpoints: PathBuf,
+    metrics: Metrics,
+    every: Option<NonZeroU64>,
+    /// Step of the newest checkpoint.
+    saved: Option<u64>,
+}
+
+/// Where a resumed run goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resumed {
+    /// The checkpoint; `None` if the run had ended before its first.
+    pub from: Option<PathBuf>,
+    /// Steps done there.
+    pub step: u64,
+    /// Newer checkpoints that are not usable, and why.
+    pub skipped: Vec<Skipped>,
+}
+
+/// How [`Journal::train`] ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// All steps of the plan are done.
+    Done,
+    /// The end was asked for; the state is saved.
+    Interrupted,
+}
+
+impl Journal {
+    /// For a new run, in a folder that holds none yet; with a checkpoint every `every` steps, and always at the end.
+    ///
+    /// # Errors
+    /// The folder holds a run already, or cannot be written.
+    pub fn begin(folder: &Path, every: Option<NonZeroU64>) -> Result<Self> {
+        let checkpoints = folder.join(CHECKPOINTS);
+        if checkpoint::exists(&checkpoints)? {
+            let problem = "there is a run already; resume it, overwrite it, or choose another folder".into();
+            return Err(Error::Checkpoint { path: folder.to_owned(), problem });
+        }
+        std::fs::create_dir_all(&checkpoints).map_err(Error::file("create", &checkpoints))?;
+        Ok(Self { checkpoints, metrics: Metrics::create(&folder.join(METRICS))?, every, saved: None })
+    }
+
+    /// Goes on with the run in `folder`, from its newest usable checkpoint; from the beginning if it never came to one.
+    ///
+    /// # Errors
+    /// The newest usable checkpoint is of a run with other settings, or none of several is usable.
+    pub fn resume(folder: &Path, run: &mut Run, every: Option<NonZeroU64>) -> Result<(Self, Resumed)> {
+        let checkpoints = folder.join(CHECKPOINTS);
+        let latest = checkpoint::latest(&checkpoints, run.settings(), run.model().device())?;
+        let mut resumed = Resumed { from: None, step: run.steps_done(), skipped: Vec::new() };
+        if let Some(latest) = latest {
+            resumed = Resumed { from: Some(latest.path), step: latest.snapshot.step, skipped: latest.skipped };
+            run.restore(latest.snapshot)?;
+        }
+        std::fs::create_dir_all(&checkpoints).map_err(Error::file("create", &checkpoints))?;
+        let metrics = Metrics::resume(&folder.join(METRICS), resumed.step)?;
+        let saved = resumed.from.is_some().then_some(resumed.step);
+        Ok((Self { checkpoints, metrics, every, saved }, resumed))
+    }
+
+    /// Deletes the run in `folder`: its checkpoints and metrics, nothing else.
+    ///
+    /// # Errors
+    /// A file cannot be deleted.
+    pub fn remove(folder: &Path) -> Result<()> {
+        checkpoint::remove_all(&folder.join(CHECKPOINTS))?;
+        let metrics = folder.join(METRICS);
+        match std::fs::remove_file(&metrics) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::file("delete", &metrics)(error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// All records of the run in `folder`, those before it was resumed included.
+    ///
+    /// # Errors
+    /// As [`crate::metrics::read`].
+    pub fn records(folder: &Path) -> Result<Vec<Record>> {
+        crate::metrics::read(&folder.join(METRICS))
+    }
+
+    /// Takes the steps that remain, each with `step` (which calls [`Run::step`] and may show the record), writes their records and the
+    /// checkpoints. An interrupt ends it between two steps, with a checkpoint.
+    ///
+    /// # Errors
+    /// A step failed, or a file cannot be written. The checkpoints that are there stay.
+    pub fn train<E: From<Error>>(
+        &mut self,
+        run: &mut Run,
+        interrupt: &Interrupt,
+        mut step: impl FnMut(&mut Run) -> Result<Record, E>,
+    ) -> Result<End, E> {
+        while !run.is_done() && !interrupt.requested() {
+            let record = step(run)?;
+            self.metrics.write(&record)?;
+            if self.every.is_some_and(|every| run.steps_done().is_multiple_of(every.get())) {
+                self.save(run)?;
+            }
+        }
+        if self.saved != Some(run.steps_done()) {
+            self.save(run)?;
+        }
+        Ok(if run.is_done() { End::Done } else { End::Interrupted })
+    }
+
+    fn save(&mut self, run: &Run) -> Result<()> {
+        checkpoint::save(&self.checkpoints, &run.snapshot(), run.settings())?;
+        self.saved = Some(run.steps_done());
+        Ok(())
+    }
+}
