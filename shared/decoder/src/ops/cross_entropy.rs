@@ -6,6 +6,7 @@
 
 use super::graph::with_backward;
 use super::linear::product;
+use super::product::multiplied;
 use super::real::{Elements, Real, by_type, bytes, is_native, largest, sum_over, vectorised, wide};
 use super::sink::WeightGradient;
 use crate::context::Context;
@@ -55,7 +56,7 @@ pub fn head_cross_entropy(ctx: &Context, x: &Tensor, weight: &Parameter, targets
     let (ctx, weight) = (ctx.clone(), weight.clone());
     let sum = with_backward("head_loss", [x], sum, move |[x], _, dy| {
         let scale = dy.to_dtype(DType::F64)?.to_scalar::<f64>()?;
-        let dx = (d_logits.matmul(&weight.value().to_dtype(d_logits.dtype())?)? * scale)?.reshape(x.shape())?;
+        let dx = (multiplied(&d_logits, &weight.value().to_dtype(d_logits.dtype())?)? * scale)?.reshape(x.shape())?;
         ctx.observe("head_loss", weight.name(), Phase::InputGradient, dx.dims(), matrix, moved)?;
         let (ctx, name, d_logits, rows) =
             (ctx.clone(), weight.name().clone(), d_logits.clone(), x.detach().reshape(((), hidden))?);
@@ -66,7 +67,7 @@ pub fn head_cross_entropy(ctx: &Context, x: &Tensor, weight: &Parameter, targets
                 let rows = (rows * scale)?;
                 let dw = {
                     let _kind = ledger::scope(ledger::Kind::Gradients);
-                    d_logits.t()?.matmul(&rows)?
+                    multiplied(&d_logits.t()?, &rows)?
                 };
                 ctx.observe("head_loss", &name, Phase::WeightGradient, dw.dims(), matrix, moved)?;
                 WeightGradient::ready(dw).accumulate(sum)

@@ -6,6 +6,7 @@
 
 use super::gemv::{FEW_ROWS, few_rows};
 use super::graph::with_backward;
+use super::product::multiplied;
 use super::real::{bytes, is_native};
 use super::sink::WeightGradient;
 use crate::context::Context;
@@ -94,10 +95,10 @@ pub(super) fn product(x: &Tensor, weight: &Tensor) -> CandleResult<Tensor> {
     let value = if is_native(&x) && x.dtype() == DType::F32 && x.dim(0)? <= FEW_ROWS {
         few_rows(&x, &weight)?
     } else if x.dtype() == weight.dtype() {
-        x.matmul(&weight.t()?)?
+        multiplied(&x, &weight.t()?)?
     } else {
         let blocks: Vec<Tensor> =
-            widened(&weight, x.dtype()).map(|block| x.matmul(&block?.t()?)).collect::<CandleResult<_>>()?;
+            widened(&weight, x.dtype()).map(|block| multiplied(&x, &block?.t()?)).collect::<CandleResult<_>>()?;
         Tensor::cat(&blocks, 1)?
     };
     value.reshape(shape)
@@ -107,13 +108,13 @@ pub(super) fn product(x: &Tensor, weight: &Tensor) -> CandleResult<Tensor> {
 fn input_gradient(dy: &Tensor, weight: &Tensor, x: &Tensor) -> CandleResult<Tensor> {
     let (dy, weight) = (flattened(&dy.detach())?, weight.detach());
     let dx = if dy.dtype() == weight.dtype() {
-        dy.matmul(&weight)?
+        multiplied(&dy, &weight)?
     } else {
         let mut first = 0;
         let mut sum: Option<Tensor> = None;
         for block in widened(&weight, dy.dtype()) {
             let block = block?;
-            let part = dy.narrow(1, first, block.dim(0)?)?.contiguous()?.matmul(&block)?;
+            let part = multiplied(&dy.narrow(1, first, block.dim(0)?)?, &block)?;
             first += block.dim(0)?;
             sum = Some(match sum {
                 None => part,
@@ -127,7 +128,7 @@ fn input_gradient(dy: &Tensor, weight: &Tensor, x: &Tensor) -> CandleResult<Tens
 
 /// `dyᵀ · x`, in the type of the activations.
 fn weight_gradient(dy: &Tensor, x: &Tensor) -> CandleResult<Tensor> {
-    flattened(&dy.detach())?.t()?.matmul(&flattened(x)?)
+    multiplied(&flattened(&dy.detach())?.t()?, &flattened(x)?)
 }
 
 /// Weights stored narrower than the activations are widened in blocks of rows, so that the wide copy stays small.

@@ -35,29 +35,69 @@ impl Shape2 {
 }
 
 /// `out ← keep · out + scale · a · b`, on the calling thread. With `keep` = 0, `out` is not read.
-#[allow(clippy::panic)]
 pub(super) fn multiply<T: Real>(
     (out, out_shape): (&mut [T], Shape2),
+    a: (&[T], Shape2),
+    b: (&[T], Shape2),
+    keep: T,
+    scale: T,
+) {
+    assert!(out_shape.extent() <= out.len(), "the matrix {out_shape:?} does not fit its {} elements", out.len());
+    // SAFETY: `out` has room for every element of `out_shape`, is initialised, and borrowed mutably.
+    unsafe { raw_multiply(out.as_mut_ptr(), out_shape, a, b, keep, scale, gemm::Parallelism::None) }
+}
+
+/// `a · b`, row-major, on all threads of the current rayon pool. The result is not zeroed first: it is written once.
+pub(super) fn product<T: Real>(a: (&[T], Shape2), b: (&[T], Shape2)) -> Vec<T> {
+    let (rows, columns) = (a.1.rows, b.1.columns);
+    if rows == 0 || columns == 0 || a.1.columns == 0 {
+        return vec![T::ZERO; rows * columns];
+    }
+    let mut out = Vec::with_capacity(rows * columns);
+    let parallelism = match rayon::current_num_threads() {
+        1 => gemm::Parallelism::None,
+        threads => gemm::Parallelism::Rayon(threads),
+    };
+    // What gemm allocates is scratch: it packs blocks of both operands.
+    let _kind = ledger::scope(ledger::Kind::Workspace);
+    // SAFETY: the capacity is that of the shape; with `keep` = 0 gemm writes every element of it and reads none, so all of
+    // them are initialised when the length is set.
+    unsafe {
+        let shape = Shape2::rows(rows, columns, columns);
+        raw_multiply(out.as_mut_ptr(), shape, a, b, T::ZERO, T::ONE, parallelism);
+        out.set_len(rows * columns);
+    }
+    out
+}
+
+/// The call itself.
+///
+/// # Safety
+/// `out` points to memory for every element of `out_shape`, which nothing else uses; its elements are initialised unless
+/// `keep` is 0.
+unsafe fn raw_multiply<T: Real>(
+    out: *mut T,
+    out_shape: Shape2,
     (a, a_shape): (&[T], Shape2),
     (b, b_shape): (&[T], Shape2),
     keep: T,
     scale: T,
+    parallelism: gemm::Parallelism,
 ) {
-    let fits = out_shape.extent() <= out.len()
-        && a_shape.extent() <= a.len()
+    let fits = a_shape.extent() <= a.len()
         && b_shape.extent() <= b.len()
         && a_shape.columns == b_shape.rows
         && out_shape.rows == a_shape.rows
         && out_shape.columns == b_shape.columns;
     assert!(fits, "matrix views do not fit: {out_shape:?} = {a_shape:?} · {b_shape:?}");
-    // SAFETY: every element that gemm touches lies within `extent` of its slice, which was checked above; `out` is
-    // borrowed mutably, so it overlaps neither `a` nor `b`.
+    // SAFETY: every element that gemm touches lies within `extent` of its slice, which was checked above, or within `out`,
+    // which is the caller's promise.
     unsafe {
         gemm::gemm(
             out_shape.rows,
             out_shape.columns,
             a_shape.columns,
-            out.as_mut_ptr(),
+            out,
             out_shape.column_stride as isize,
             out_shape.row_stride as isize,
             keep != T::ZERO,
@@ -72,7 +112,7 @@ pub(super) fn multiply<T: Real>(
             false,
             false,
             false,
-            gemm::Parallelism::None,
+            parallelism,
         );
     }
 }

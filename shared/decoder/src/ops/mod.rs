@@ -20,6 +20,7 @@ mod graph;
 mod linear;
 mod matrix;
 mod norm;
+mod product;
 mod real;
 mod rotary;
 mod rows;
