@@ -101,8 +101,9 @@ impl<'a> Footprint<'a> {
         self.per_token(gate.max(attention))
     }
 
-    /// Most activations that the backward of the head holds beside what its forward kept.
+    /// Most activations that the backward of the head holds beside what its forward kept: the input gradient before and after
+    /// it is scaled, the scaled input of the weight gradient, and the gradient of the norm.
     pub fn backward_of_head(&self) -> u64 {
-        3 * self.hidden()
+        4 * self.hidden()
     }
 }
