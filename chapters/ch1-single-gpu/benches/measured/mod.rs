@@ -3,7 +3,10 @@
 //! Other programs only ever make a measurement slower, so the best of several repetitions counts, and a figure is compared with
 //! a floor or a peer of the same run. One thread is timed by the processor time that it had, several by the wall clock.
 
+mod processor;
+
 use ledger::{Error, Observer, Operation, Phase};
+use processor::processor_seconds;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -12,8 +15,8 @@ use std::time::Instant;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stopwatch {
     wall: Instant,
-    /// Seconds that the calling thread had the processor; `None` where the system does not tell.
-    processor: Option<f64>,
+    /// Seconds that the calling thread had the processor.
+    processor: f64,
 }
 
 impl Stopwatch {
@@ -22,20 +25,10 @@ impl Stopwatch {
         Self { wall: Instant::now(), processor: processor_seconds() }
     }
 
-    /// Seconds since the start: of the processor if `threads` is 1 and the system tells, of the wall clock otherwise.
+    /// Seconds since the start: of the processor if `threads` is 1, of the wall clock otherwise.
     pub(crate) fn seconds(self, threads: usize) -> f64 {
-        let wall = self.wall.elapsed().as_secs_f64();
-        match (threads, self.processor, processor_seconds()) {
-            (1, Some(start), Some(now)) => now - start,
-            _ => wall,
-        }
+        if threads == 1 { processor_seconds() - self.processor } else { self.wall.elapsed().as_secs_f64() }
     }
-}
-
-/// First field: nanoseconds on the processor.
-fn processor_seconds() -> Option<f64> {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    Some(text.split_whitespace().next()?.parse::<f64>().ok()? * 1e-9)
 }
 
 /// Seconds of the fastest of `repetitions`.

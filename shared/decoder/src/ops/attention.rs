@@ -8,6 +8,7 @@
 mod blocks;
 mod composed;
 mod loops;
+mod step;
 
 use super::graph::with_backward;
 use super::real::{by_type, bytes, is_native};

@@ -5,7 +5,7 @@
 //! [`vectorised`] compiles them for the widest vectors that this processor has.
 
 use candle_core::{CpuStorage, DType, Result, Storage, StorageRef, Tensor, WithDType, bail};
-use std::ops::{Add, AddAssign, Deref, Div, Mul, Neg, Range, Sub};
+use std::ops::{Add, AddAssign, Deref, Div, Mul, MulAssign, Neg, Range, Sub, SubAssign};
 
 /// f32 or f64.
 pub(super) trait Real:
@@ -21,6 +21,8 @@ pub(super) trait Real:
     + Div<Output = Self>
     + Neg<Output = Self>
     + AddAssign
+    + MulAssign
+    + SubAssign
 {
     const ZERO: Self;
     const ONE: Self;
@@ -73,7 +75,7 @@ impl Real for f32 {
         let x = if x > HIGHEST { HIGHEST } else { x };
         let rounded = x * LOG2_E + ROUND;
         let n = rounded - ROUND;
-        let r = (x - n * 0.693_359_375) - n * -2.121_944_4e-4;
+        let r = (x - n * (355. / 512.)) - n * -2.121_944_4e-4;
         let p = 1.987_569_1e-4;
         let p = p * r + 1.398_199_9e-3;
         let p = p * r + 8.333_452e-3;
@@ -136,19 +138,21 @@ pub(super) fn sum_over<T: Real>(a: &[T], b: &[T], f: impl Fn(T, T) -> T) -> T {
     total + folded(sums)
 }
 
-/// The sum of the accumulators, by halves: one after the other they would be a chain of 32 additions that each wait for the
-/// one before, which for short rows takes longer than the products.
+/// The sum of the accumulators, eight at a time.
+///
+/// How this is written decides how the compiler vectorises the loop before it, and with that how fast a weight streams from
+/// memory (rows of 576 f32, 1 thread, the same minute): one after the other 14.5 GB/s, so 20 GB/s; in the cache it is the
+/// other way round, 65 and 34 GB/s, which no large weight is.
 #[inline(always)]
-pub(super) fn folded<T: Real>(mut sums: [T; LANES]) -> T {
-    let mut width = LANES / 2;
-    while width > 0 {
-        for lane in 0..width {
-            let upper = sums[lane + width];
-            sums[lane] += upper;
+pub(super) fn folded<T: Real>(sums: [T; LANES]) -> T {
+    let mut eight = [T::ZERO; 8];
+    for sums in sums.chunks_exact(8) {
+        for (total, &sum) in eight.iter_mut().zip(sums) {
+            *total += sum;
         }
-        width /= 2;
     }
-    sums[0]
+    let [a, b, c, d, e, f, g, h] = eight;
+    ((a + e) + (b + f)) + ((c + g) + (d + h))
 }
 
 /// The largest element, [`Real::LOWEST`] if there is none. A NaN is passed over; whoever sums afterwards sees it.

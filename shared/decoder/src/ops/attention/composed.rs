@@ -56,7 +56,8 @@ fn merged(keys: &Tensor, s: Sizes) -> Result<Tensor> {
 
 /// softmax(scale · q·kᵀ) over visible keys, `[batch · kv_heads, group · seq, keys]`; rows that see nothing are zeros.
 fn probabilities(q: &Tensor, k: &Tensor, visible: &Visible, s: Sizes, scale: f64) -> Result<Tensor> {
-    let scores = (wide(&q.matmul(&merged(k, s)?.t()?)?)? * scale)?;
+    // Queries are scaled before the product, whose unscaled sums can exceed what f16 holds.
+    let scores = wide(&(q * scale)?.matmul(&merged(k, s)?.t()?)?)?;
     let scores = scores.reshape((s.batch, s.heads, s.queries, s.keys))?;
     let mask = mask(visible, s, q)?.to_dtype(scores.dtype())?;
     // Finite, so that a row without any visible key stays finite and is zeroed by the mask.

@@ -2,12 +2,13 @@
 //!
 //! The unit of work is some query heads that share one key head, in one row of the batch; [`Units`] says how many. Units are
 //! shared out over the current rayon pool and never share memory. A [`Block`] is some queries of one head in prefill and
-//! training. A decode step has one query per head and goes its own way ([`one_query`]).
+//! training. A decode step has one query per head and goes its own way (`step`).
 
 use super::Sizes;
 use super::blocks::{Block, Keys, Unit, Units, blocks, out_blocks};
+use super::step::one_query;
 use crate::ops::matrix::{Shape2, multiply};
-use crate::ops::real::{Elements, Real, dot, largest, sum_over, vectorised};
+use crate::ops::real::{Elements, Real, largest, sum_over, vectorised};
 use crate::ops::visible::Visible;
 use candle_core::{Device, Result, Tensor};
 use std::ops::Range;
@@ -36,14 +37,14 @@ fn probabilities<T: Real>(block: &Block<'_>, q: (&[T], Shape2), k: (&[T], Shape2
 }
 
 #[inline(always)]
-fn softmax<T: Real>(scores: &mut [T]) {
+pub(super) fn softmax<T: Real>(scores: &mut [T]) {
     let largest = largest(scores);
     for score in scores.iter_mut() {
         *score = Real::exp(*score - largest);
     }
     let inverse = T::ONE / sum_over(scores, scores, |a, _| a);
     for score in scores.iter_mut() {
-        *score = *score * inverse;
+        *score *= inverse;
     }
 }
 
@@ -65,15 +66,15 @@ pub(super) fn forward_loop<T: Real>(
     let units = Units { s, heads: if s.queries == 1 { s.group() } else { 1 } };
     let work = |unit: Unit| {
         let mut out = vec![T::ZERO; unit.heads * s.queries * s.width];
-        let mut scores = Vec::new();
         let key_rows = |range: &Range<usize>| k.rows(unit.row, unit.key_head, range, s.width);
         let value_rows = |range: &Range<usize>| v.rows(unit.row, unit.key_head, range, s.width);
         if let [range] = visible.row(unit.row) {
             let start = (unit.row * s.heads + unit.first_head) * s.width;
             let q = &q[start..start + unit.heads * s.width];
-            one_query(q, key_rows(range), value_rows(range), &mut scores, &mut out, scale);
+            one_query(q, key_rows(range), value_rows(range), &mut out, scale);
             return out;
         }
+        let mut scores = Vec::new();
         for (block, out) in blocks(visible, s, unit).iter().zip(out_blocks(&mut out, s)) {
             if block.keys.is_empty() {
                 continue;
@@ -90,43 +91,6 @@ pub(super) fn forward_loop<T: Real>(
         units.run(visible.pairs(), work)
     };
     Tensor::from_vec(units.by_token(&results), (s.batch, s.queries, s.heads, s.width), &Device::Cpu)
-}
-
-/// One query of each head against the same keys: keys and values are read once, as they lie.
-///
-/// Two matrix products would copy them into packed blocks first, which for so few rows takes longer than the products.
-fn one_query<T: Real>(
-    q: &[T],
-    (keys, shape): (&[T], Shape2),
-    (values, values_shape): (&[T], Shape2),
-    scores: &mut Vec<T>,
-    out: &mut [T],
-    scale: T,
-) {
-    let (count, width) = (shape.rows, shape.columns);
-    if count == 0 {
-        return;
-    }
-    scores.resize(q.len() / width * count, T::ZERO);
-    vectorised(
-        #[inline(always)]
-        || {
-            for (index, key) in keys.chunks(shape.row_stride).take(count).enumerate() {
-                for (scores, q) in scores.chunks_exact_mut(count).zip(q.chunks_exact(width)) {
-                    scores[index] = dot(q, &key[..width]) * scale;
-                }
-            }
-            scores.chunks_exact_mut(count).for_each(softmax);
-            for (index, value) in values.chunks(values_shape.row_stride).take(count).enumerate() {
-                for (scores, out) in scores.chunks_exact(count).zip(out.chunks_exact_mut(width)) {
-                    let p = scores[index];
-                    for (out, &value) in out.iter_mut().zip(&value[..width]) {
-                        *out += p * value;
-                    }
-                }
-            }
-        },
-    );
 }
 
 /// Gradients of one unit: of its query heads `[group, seq, width]`, its keys and its values `[keys, width]`.
