@@ -5,6 +5,8 @@
 #![allow(unsafe_code)]
 
 use super::real::Real;
+use ledger::{Kind, Ledger};
+use std::cell::Cell;
 
 /// Rows and columns of a view, and the distances in elements between them.
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +61,7 @@ pub(super) fn product<T: Real>(a: (&[T], Shape2), b: (&[T], Shape2)) -> Vec<T> {
         threads => gemm::Parallelism::Rayon(threads),
     };
     // What gemm allocates is scratch: it packs blocks of both operands.
-    let _kind = ledger::scope(ledger::Kind::Workspace);
+    let _kind = ledger::scope(Kind::Workspace);
     // SAFETY: the capacity is that of the shape; with `keep` = 0 gemm writes every element of it and reads none, so all of
     // them are initialised when the length is set.
     unsafe {
@@ -90,6 +92,7 @@ unsafe fn raw_multiply<T: Real>(
         && out_shape.rows == a_shape.rows
         && out_shape.columns == b_shape.columns;
     assert!(fits, "matrix views do not fit: {out_shape:?} = {a_shape:?} · {b_shape:?}");
+    pay_for_slab();
     // SAFETY: every element that gemm touches lies within `extent` of its slice, which was checked above, or within `out`,
     // which is the caller's promise.
     unsafe {
@@ -114,5 +117,18 @@ unsafe fn raw_multiply<T: Real>(
             false,
             parallelism,
         );
+    }
+}
+
+/// gemm keeps a slab of the size of the second-level cache per thread, for as long as the thread lives. It belongs to the
+/// program, not to the rank or the kind of memory that happened to multiply first on this thread.
+fn pay_for_slab() {
+    thread_local! {
+        static PAID: Cell<bool> = const { Cell::new(false) };
+    }
+    if !PAID.replace(true) {
+        let main = Ledger::main();
+        let (_main, _host) = (main.enter(), ledger::scope(Kind::Host));
+        gemm_common::gemm::L2_SLAB.with(|_| {});
     }
 }

@@ -1,7 +1,7 @@
 //! Seeded random weights, for models of any size without a download.
 //!
 //! A value is a function of (seed, weight name, index of the element in the whole weight), so a rank can generate only its
-//! part, and every layout starts from the same model: see [`random::Elements`](crate::random::Elements).
+//! part, and every layout starts from the same model: see [`random::Elements`].
 
 use super::cut::Cut;
 use super::element::{self, Element, Elements};
