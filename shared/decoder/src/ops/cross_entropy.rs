@@ -173,12 +173,12 @@ fn rows_in_place<T: Real>(logits: &mut [T], vocab: usize, targets: &[u32]) -> f6
                 let sum = sum_over(row, row, |a, _| a);
                 let inverse = T::ONE / sum;
                 for value in row.iter_mut() {
-                    *value = *value * inverse;
+                    *value *= inverse;
                 }
                 (largest, sum)
             },
         );
-        row[target] = row[target] - T::ONE;
+        row[target] -= T::ONE;
         total += sum.to_f64().ln() + largest.to_f64() - own;
     }
     total

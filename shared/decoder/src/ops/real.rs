@@ -5,7 +5,7 @@
 //! [`vectorised`] compiles them for the widest vectors that this processor has.
 
 use candle_core::{DType, Result, Storage, StorageRef, Tensor, WithDType, bail};
-use std::ops::{Add, AddAssign, Deref, Div, Mul, Neg, Range, Sub};
+use std::ops::{Add, AddAssign, Deref, Div, Mul, MulAssign, Neg, Range, Sub, SubAssign};
 
 /// f32 or f64.
 pub(super) trait Real:
@@ -21,6 +21,8 @@ pub(super) trait Real:
     + Div<Output = Self>
     + Neg<Output = Self>
     + AddAssign
+    + SubAssign
+    + MulAssign
 {
     const ZERO: Self;
     const ONE: Self;
@@ -65,7 +67,7 @@ impl Real for f32 {
         let x = if x > HIGHEST { HIGHEST } else { x };
         let rounded = x * LOG2_E + ROUND;
         let n = rounded - ROUND;
-        let r = (x - n * 0.693_359_375) - n * -2.121_944_4e-4;
+        let r = (x - n * 0.693_359_4) - n * -2.121_944_4e-4;
         let p = 1.987_569_1e-4;
         let p = p * r + 1.398_199_9e-3;
         let p = p * r + 8.333_452e-3;

@@ -44,7 +44,7 @@ pub(super) fn softmax<T: Real>(scores: &mut [T]) {
     }
     let inverse = T::ONE / sum_over(scores, scores, |a, _| a);
     for score in scores.iter_mut() {
-        *score = *score * inverse;
+        *score *= inverse;
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) fn one_query<T: Real>(
                 }
             }
             for scores in scores.chunks_exact_mut(count) {
-                scores.iter_mut().for_each(|score| *score = *score * scale);
+                scores.iter_mut().for_each(|score| *score *= scale);
                 softmax(scores);
             }
             for first in (0..by_four).step_by(4) {
