@@ -154,7 +154,7 @@ fn greedy(logits: &Tensor) -> Result<u32> {
 
 /// Seconds of the fastest prefill of [`PREFILL`] tokens, and where they went.
 fn prefill(model: &Decoder, threads: usize) -> Result<(f64, Times)> {
-    let clock = Arc::new(ByOperation::new());
+    let clock = Arc::new(ByOperation::new(threads));
     let ctx = Context::inference().with_observer(clock.clone());
     let prompt = tokens(&prompt(PREFILL), 0)?;
     let (mut best, mut times) = (f64::INFINITY, Times::new());
