@@ -126,7 +126,7 @@ pub(super) fn sum_over<T: Real>(a: &[T], b: &[T], f: impl Fn(T, T) -> T) -> T {
 /// The sum of the accumulators, eight at a time.
 ///
 /// How this is written decides how the compiler vectorises the loop before it, and with that how fast a weight streams from
-/// memory (rows of 576 f32, 1 thread, the same minute): one after the other 14.5 GB/s, so 20 GB/s; in the cache it is the
+/// memory (rows of 576 f32, 1 thread, a loop of its own, on a busy machine): one after the other 14.5 GB/s, so 20 GB/s; in the cache it is the
 /// other way round, 65 and 34 GB/s, which no large weight is.
 #[inline(always)]
 pub(super) fn folded<T: Real>(sums: [T; LANES]) -> T {
