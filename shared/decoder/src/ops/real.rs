@@ -126,8 +126,8 @@ pub(super) fn sum_over<T: Real>(a: &[T], b: &[T], f: impl Fn(T, T) -> T) -> T {
 /// The sum of the accumulators, eight at a time.
 ///
 /// How this is written decides how the compiler vectorises the loop before it, and with that how fast a weight streams from
-/// memory (rows of 576 f32, 1 thread, a loop of its own, on a busy machine): one after the other 14.5 GB/s, so 20 GB/s; in the cache it is the
-/// other way round, 65 and 34 GB/s, which no large weight is.
+/// memory. Rows of 576 f32, one thread, a loop of its own on a busy machine: added one after the other 14.5 GB/s, like this
+/// 20 GB/s. In the cache it is the other way round (65 and 34 GB/s), but no large weight is there.
 #[inline(always)]
 pub(super) fn folded<T: Real>(sums: [T; LANES]) -> T {
     let mut eight = [T::ZERO; 8];
