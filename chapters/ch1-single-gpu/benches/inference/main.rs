@@ -12,9 +12,10 @@ mod measured;
 
 use anyhow::{Context as _, Result};
 use candle_core::{DType, Device, Tensor};
+use decoder::cache::{Contiguous, KvCache};
 use decoder::source::Source;
 use decoder::split::Split;
-use decoder::{Context, Decoder, Parameter, Tokens, ops};
+use decoder::{Context, Decoder, Parameter, Positions, Tokens, ops};
 use lab::{Table, numbers};
 use ledger::Bytes;
 use measured::{ByOperation, ReadBandwidth, Stopwatch, Times, fastest, resident_bytes};
@@ -153,7 +154,7 @@ fn greedy(logits: &Tensor) -> Result<u32> {
 
 /// Seconds of the fastest prefill of [`PREFILL`] tokens, and where they went.
 fn prefill(model: &Decoder, threads: usize) -> Result<(f64, Times)> {
-    let clock = Arc::new(ByOperation::new());
+    let clock = Arc::new(ByOperation::new(threads));
     let ctx = Context::inference().with_observer(clock.clone());
     let prompt = tokens(&prompt(PREFILL), 0)?;
     let (mut best, mut times) = (f64::INFINITY, Times::new());
@@ -170,18 +171,29 @@ fn prefill(model: &Decoder, threads: usize) -> Result<(f64, Times)> {
     Ok((best, times))
 }
 
-/// Seconds of one decode step at each context; keys of zeros take as long as any.
+/// Seconds of one decode step at each context.
 fn steps(model: &Decoder, threads: usize) -> Result<Vec<(usize, f64)>> {
     let ctx = Context::inference();
     CONTEXTS
         .iter()
         .map(|&context| {
-            let mut cache = model.cache(1, context)?;
+            let mut cache = full_cache(model, context)?;
             let token = tokens(&[1], context - 1)?;
             let step = || model.next_token_logits(&ctx, &token, Some(&mut cache)).map(drop);
             Ok((context, fastest(STEPS_PER_CONTEXT, threads, step)?))
         })
         .collect()
+}
+
+/// A cache whose every byte was written: memory that never was is not read from memory either.
+fn full_cache(model: &Decoder, context: usize) -> Result<Contiguous> {
+    let config = model.config();
+    let mut cache = model.cache(1, context)?;
+    let keys = Tensor::ones((1, context, config.kv_heads, config.head_dim), DType::F32, &Device::Cpu)?;
+    for layer in 0..config.layers {
+        cache.store(layer, &keys, &keys, &Positions::from_zero(1, context))?;
+    }
+    Ok(cache)
 }
 
 /// Seconds to multiply one row by every matrix of the model.
@@ -247,7 +259,7 @@ impl Measured {
     }
 
     fn write_steps(&self, out: &mut impl Write) -> Result<()> {
-        let mut table = Table::new(["context", "decode step", "predicted"]);
+        let mut table = Table::new(["context", "decode step", "at least"]);
         let (base, first) = self.steps.first().copied().unwrap_or_default();
         for &(context, seconds) in &self.steps {
             let keys = ((context - base) as u64 * self.kv_bytes_per_token) as f64;
@@ -259,7 +271,7 @@ impl Measured {
         }
         writeln!(
             out,
-            "predicted: the first, and reading {} more per token of context\n{table}",
+            "at least: the first step, and reading {} more per token of context\n{table}",
             Bytes(self.kv_bytes_per_token)
         )?;
         Ok(())

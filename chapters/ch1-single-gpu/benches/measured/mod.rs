@@ -94,36 +94,36 @@ fn sum(values: &[u64]) -> u64 {
     sums.into_iter().chain(rest.iter().copied()).fold(0, u64::wrapping_add)
 }
 
-/// The observer that times: each operation is charged with the wall time since the one before it, so what candle's graph does
+/// The observer that times: each operation is charged with the time since the one before it, so what candle's graph does
 /// between two operations counts for the later one.
 #[derive(Debug)]
 pub(crate) struct ByOperation {
-    times: Mutex<(Instant, Times)>,
+    threads: usize,
+    times: Mutex<(Stopwatch, Times)>,
 }
 
 /// Seconds by operation and direction.
 pub(crate) type Times = BTreeMap<(&'static str, &'static str), f64>;
 
 impl ByOperation {
-    /// Starts now.
-    pub(crate) fn new() -> Self {
-        Self { times: Mutex::new((Instant::now(), Times::new())) }
+    /// Starts now, for a computation with `threads` threads on the calling one.
+    pub(crate) fn new(threads: usize) -> Self {
+        Self { threads, times: Mutex::new((Stopwatch::start(), Times::new())) }
     }
 
     /// What was measured since the last call; the clock starts again.
     pub(crate) fn take(&self) -> Times {
         let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
-        times.0 = Instant::now();
+        times.0 = Stopwatch::start();
         std::mem::take(&mut times.1)
     }
 
     /// Charges the time since the last operation to `name`.
     pub(crate) fn charge(&self, name: &'static str, phase: &'static str) {
         let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
-        let seconds = (now - times.0).as_secs_f64();
+        let seconds = times.0.seconds(self.threads);
         *times.1.entry((name, phase)).or_default() += seconds;
-        times.0 = now;
+        times.0 = Stopwatch::start();
     }
 }
 

@@ -78,7 +78,7 @@ fn measure() -> Result<Measured> {
     let targets: Vec<u32> =
         rows.iter().flat_map(|row| row[1..].iter().copied().chain([decoder::ops::IGNORED])).collect();
 
-    let clock = Arc::new(ByOperation::new());
+    let clock = Arc::new(ByOperation::new(1));
     let (mut losses, mut steps, mut times) = (Vec::new(), Vec::new(), Times::new());
     for step in 0..WARM_UP + STEPS {
         clock.take();

@@ -16,6 +16,7 @@ fn cases() -> Vec<(Visible, usize)> {
     vec![
         (Visible::causal(2, 7), 7),
         (Visible::new(1, vec![0..9, 0..4]), 9),
+        (Visible::new(1, vec![3..26, 0..1]), 26),
         (Visible::new(70, window(70, 5).chain(window(70, 66)).collect()), 70),
         (Visible::new(3, vec![4..5, 3..6, 0..0, 0..1, 0..0, 0..0]), 6),
     ]
@@ -23,21 +24,44 @@ fn cases() -> Vec<(Visible, usize)> {
 
 #[test]
 fn the_loops_and_the_composed_form_agree_forward_and_backward() {
-    for (heads, kv_heads) in [(4, 4), (4, 2), (6, 1)] {
+    for (heads, kv_heads, width) in [(4, 4, 6), (4, 2, 20), (6, 1, 9)] {
         for (visible, keys) in cases() {
-            let q = normal((2, visible.queries(), heads, 6));
-            let (k, v) = (normal((2, kv_heads, keys, 6)), normal((2, keys, kv_heads, 6)).transpose(1, 2).unwrap());
+            let q = normal((2, visible.queries(), heads, width));
+            let (k, v) =
+                (normal((2, kv_heads, keys, width)), normal((2, keys, kv_heads, width)).transpose(1, 2).unwrap());
             let sizes = Sizes::of(&q, &k, &v, &visible).unwrap();
             let out = forward(&q, &k, &v, &visible, sizes, 0.4).unwrap();
             let out2 = composed::forward(&q, &k, &v, &visible, sizes, 0.4).unwrap();
             assert!(worst(&out, &out2) < 1e-13, "{visible:?}: {}", worst(&out, &out2));
-            let dy = normal((2, visible.queries(), heads, 6));
+            let dy = normal((2, visible.queries(), heads, width));
             let gradients = backward([&q, &k, &v], &out, &dy, &visible, sizes, 0.4).unwrap();
             let composed = composed::backward([&q, &k, &v], &dy, &visible, sizes, 0.4).unwrap();
             for (name, (a, b)) in ["q", "k", "v"].iter().zip(gradients.iter().zip(&composed)) {
                 assert!(worst(a, b) < 1e-12, "{name}, {visible:?}: {}", worst(a, b));
             }
         }
+    }
+}
+
+#[test]
+fn the_number_of_threads_does_not_change_a_bit() {
+    for (queries, keys) in [(150, 150), (1, 2000)] {
+        let visible = Visible::new(queries, (keys - queries..keys).map(|last| 0..last + 1).collect());
+        let (q, k, v) = (normal((1, queries, 6, 16)), normal((1, 2, keys, 16)), normal((1, 2, keys, 16)));
+        let sizes = Sizes::of(&q, &k, &v, &visible).unwrap();
+        let with = |threads| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| {
+                let out = forward(&q, &k, &v, &visible, sizes, 0.25).unwrap();
+                let gradients = backward([&q, &k, &v], &out, &q, &visible, sizes, 0.25).unwrap();
+                [&[out], &gradients[..]]
+                    .concat()
+                    .iter()
+                    .map(|x| x.flatten_all().unwrap().to_vec1::<f64>().unwrap())
+                    .collect::<Vec<_>>()
+            })
+        };
+        assert_eq!(with(1), with(3), "{queries} queries");
     }
 }
 
