@@ -44,11 +44,3 @@ fn a_corpus_is_whole_stories_and_a_longer_one_begins_with_the_shorter() {
     }
     assert_eq!(super::corpus(seed, 0), "");
 }
-
-#[test]
-#[ignore = "shows stories: cargo test -p ch1-single-gpu stories::tests::show -- --ignored --nocapture"]
-fn show() {
-    for index in 0..40 {
-        println!("{}\n", story(fresh_seed(), index));
-    }
-}
