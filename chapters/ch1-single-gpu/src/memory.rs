@@ -1,20 +1,35 @@
 //! What a model holds while it computes, by kind: predicted from its shape, and measured by the allocator.
 //!
-//! [`Plan`] says what is to be held (how long a context, how many sequences, for training or not), [`Plan::footprint`] predicts it for any
-//! shape, [`Plan::predicted`] for a model that is loaded here, and [`measure_inference`] runs it.
+//! [`Plan::footprint`] is the published formula, for any shape: what every implementation must hold. [`Work`] is work on a model that is
+//! loaded here: [`Work::predicted`] says what the decoder of this workspace holds for it, tensor by tensor, and [`Work::run`] does it. The two
+//! are compared by [`Predicted::compare`].
 
-use anyhow::Context as _;
-use candle_core::DType;
-use decoder::config::Config;
-use decoder::model::activation_dtype;
+use candle_core::{DType, Device};
+use decoder::model::Footprint as DecoderFootprint;
 use decoder::shape::{Activations, Footprint, ModelShape, Recompute, StateBytes, Training};
 use decoder::split::Split;
-use decoder::{Context, Error, Tokens};
+use decoder::{Config, Context, Error, Tokens};
+use lab::compared::Unit;
 use lab::flags::RandomFlags;
 use lab::loaded::Described;
-use ledger::{Kind, Ledger, Snapshot};
+use lab::{Compared, Comparison};
+use ledger::{Kind, Ledger, Limit, Snapshot};
+use std::ops::Range;
+use std::sync::Arc;
+use training::data::TokenData;
+use training::footprint::training_peak;
+use training::optimiser::{AdamW, Rule};
+use training::run::Run;
+use training::schedule::Schedule;
 
-/// What is to be held.
+/// Prediction and measurement may differ by this share: the descriptors of tensors, and small ones that no formula names.
+pub const TOLERANCE: f64 = 0.02;
+/// Tokens that inference makes after the prompt, if the cache has room for them.
+const DECODED: usize = 3;
+/// Optimiser steps: the first makes the optimiser's state, the second computes while it is held.
+const STEPS: u64 = 2;
+
+/// What a shape is asked for: how much, and for training or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// Tokens per sequence.
@@ -40,95 +55,184 @@ impl Plan {
         shape.training_footprint(&Training {
             batch: self.batch,
             tokens: self.context,
-            state: self.state(),
+            state: state_bytes(self.dtype),
             activations: Activations { dtype: self.dtype, dropout: false, recompute: Recompute::Attention },
         })
     }
+}
 
-    /// Bytes per parameter of training: in 16 bits the master weights and moments are f32.
-    pub fn state(&self) -> StateBytes {
-        match self.dtype {
-            DType::F64 => StateBytes::ADAMW_F64,
-            DType::F32 => StateBytes::ADAMW_F32,
-            _ => StateBytes::ADAMW_MIXED,
+/// Bytes per parameter of training with AdamW: in 16 bits the master weights and moments are f32.
+pub fn state_bytes(dtype: DType) -> StateBytes {
+    match dtype {
+        DType::F64 => StateBytes::ADAMW_F64,
+        DType::F32 => StateBytes::ADAMW_F32,
+        _ => StateBytes::ADAMW_MIXED,
+    }
+}
+
+/// Work on a model that is loaded here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Reading `batch` prompts of `prompt` tokens each, and a few tokens more, with a cache for `context` tokens of each.
+    Inference {
+        /// Sequences.
+        batch: usize,
+        /// Tokens of each prompt.
+        prompt: usize,
+        /// Tokens that the cache has room for, per sequence.
+        context: usize,
+    },
+    /// Two steps of AdamW, each on `batch` sequences of `seq` tokens.
+    Training {
+        /// Sequences.
+        batch: usize,
+        /// Tokens of each.
+        seq: usize,
+    },
+}
+
+/// What a [`Work`] holds at most.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Predicted {
+    /// Each kind at its own peak, in bytes.
+    pub kinds: Vec<(Kind, u64)>,
+    /// All together at theirs: in training less than the sum, because gradients come as activations go.
+    pub device: u64,
+}
+
+impl Work {
+    /// `inference` or `training`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Inference { .. } => "inference",
+            Self::Training { .. } => "training",
         }
     }
 
-    /// The prediction for the decoder of this workspace on the CPU, by kind. Generating also holds the intermediate results of the prompt,
-    /// which this decoder keeps no longer than it needs them ([`prefill_activation_bytes`]).
+    /// What the decoder of this workspace holds on the CPU for a model of this `config` in `dtype`: all but the scratch of the matrix
+    /// library, which depends on the processor.
     ///
     /// # Errors
-    /// As [`Plan::footprint`].
-    pub fn predicted(&self, config: &Config) -> Result<Vec<(Kind, u64)>, Error> {
-        let shape = ModelShape::from_config(config)?;
-        let activations = activation_dtype(self.dtype, &candle_core::Device::Cpu);
-        if self.training {
-            let held = self.footprint(&shape)?;
-            return Ok(vec![
-                (Kind::Weights, held.weights),
-                (Kind::Gradients, held.gradients),
-                (Kind::Optimiser, held.optimiser),
-                (Kind::Activations, held.activations),
-            ]);
+    /// A size of 0, or sizes whose bytes do not fit in 64 bits.
+    pub fn predicted(&self, config: &Config, dtype: DType) -> Result<Predicted, Error> {
+        self.check(config, dtype)?;
+        match *self {
+            Self::Inference { batch, prompt, context } => {
+                let footprint = DecoderFootprint::new(config, batch, prompt, dtype, &Device::Cpu);
+                let kinds = vec![
+                    (Kind::Weights, footprint.weights()),
+                    (Kind::Activations, footprint.inference_activations(batch as u64)),
+                    (Kind::KvCache, footprint.kv_cache(batch, context)),
+                ];
+                let device = kinds.iter().map(|(_, bytes)| bytes).sum();
+                Ok(Predicted { kinds, device })
+            }
+            Self::Training { batch, seq } => {
+                let peak = training_peak(config, batch, seq, dtype, state_bytes(dtype).optimiser);
+                let kinds = vec![
+                    (Kind::Weights, peak.weights),
+                    (Kind::Gradients, peak.gradients),
+                    (Kind::Optimiser, peak.optimiser),
+                    (Kind::Activations, peak.activations),
+                ];
+                Ok(Predicted { kinds, device: peak.device })
+            }
         }
-        Ok(vec![
-            (Kind::Weights, shape.weight_bytes(self.dtype)?),
-            (Kind::Activations, prefill_activation_bytes(config, self.context, self.batch, activations)?),
-            (Kind::KvCache, crate::kv::cache_bytes(&shape, self.context, self.batch, activations)?),
-        ])
+    }
+
+    /// The formulas of the decoder multiply unchecked sizes; the published one, which is of the same order, is checked.
+    fn check(&self, config: &Config, dtype: DType) -> Result<(), Error> {
+        let (batch, tokens) = match *self {
+            Self::Inference { batch, prompt, context } => (batch, context.max(prompt)),
+            Self::Training { batch, seq } => (batch, seq),
+        };
+        let plan = Plan { context: tokens as u64, batch: batch as u64, dtype, training: true };
+        let shape = ModelShape::from_config(config)?;
+        let total = plan.footprint(&shape)?.total()?;
+        total.checked_add(shape.kv_bytes(plan.context, plan.batch, dtype)?).and_then(|bytes| bytes.checked_mul(64)).map(drop).ok_or_else(
+            || Error::Setting {
+                name: "bytes",
+                found: "a number of more than 64 bits".into(),
+                expected: "a smaller --context, --seq or --batch".into(),
+            },
+        )
+    }
+
+    /// Loads the model and does the work, for the current thread's ledger and under its limit, which is checked after each operation.
+    ///
+    /// # Errors
+    /// The model cannot be loaded, a length exceeds its context, or more is held than the ledger's limit.
+    pub fn run(&self, described: &Described, random: RandomFlags) -> lab::Result<()> {
+        match *self {
+            Self::Inference { batch, prompt, context } => infer(described, random, batch, prompt, context),
+            Self::Training { batch, seq } => train(described, random, batch, seq),
+        }
     }
 }
 
-/// Most bytes of intermediate results that exist at once while `batch` prompts of `context` tokens are read. Per token, in elements:
-///
-/// - rotary embedding: cos and sin of each frequency, head_dim;
-/// - the layer's input, which its caller holds: hidden; and then the larger of
-///   - in attention: the normed input, q, k, v, rotated q and k, the result: hidden + 3·heads·head_dim + 3·kv_heads·head_dim;
-///   - in the feed-forward network: the sum after attention, its norm, gate, up, their product, the result: 3·hidden + 3·ffn.
-///
-/// At the end there are logits for the last token of each prompt, beside the last layer's result.
-///
-/// # Errors
-/// The result does not fit in 64 bits.
-pub fn prefill_activation_bytes(config: &Config, context: u64, batch: u64, dtype: DType) -> Result<u64, Error> {
-    let [hidden, ffn, vocab, rotary] =
-        [config.hidden, config.ffn, config.vocab, config.head_dim].map(|size| size as u128);
-    let [q, kv] = [config.query_width(), config.kv_width()].map(|size| size as u128);
-    let attention = hidden + 3 * q + 3 * kv;
-    let feed_forward = 3 * hidden + 3 * ffn;
-    // Sizes of a config fit in 64 bits, so a sum of a few of them fits in 128; only the products may not.
-    let rows = u128::from(context) * u128::from(batch);
-    let layer = rows.checked_mul(rotary + hidden + attention.max(feed_forward));
-    let head = (rows.checked_mul(rotary + hidden)).zip(u128::from(batch).checked_mul(hidden + vocab));
-    let elements = layer.zip(head.and_then(|(x, logits)| x.checked_add(logits))).map(|(layer, head)| layer.max(head));
-    let bytes = elements.and_then(|elements| elements.checked_mul(dtype.size_in_bytes() as u128));
-    bytes.and_then(|bytes| u64::try_from(bytes).ok()).ok_or_else(|| Error::Setting {
-        name: "activation bytes",
-        found: "a number of more than 64 bits".into(),
-        expected: "a smaller --context or --batch".into(),
-    })
+impl Predicted {
+    /// With scratch memory of `bytes` that is held at the peak, too.
+    #[must_use]
+    pub fn with_workspace(mut self, bytes: u64) -> Self {
+        self.kinds.push((Kind::Workspace, bytes));
+        self.device += bytes;
+        self
+    }
+
+    /// Beside what was measured, by kind. Weights and cache must be equal, everything else within [`TOLERANCE`].
+    pub fn compare(&self, measured: Option<&Snapshot>) -> Comparison {
+        self.kinds.iter().fold(Comparison::default(), |comparison, &(kind, predicted)| {
+            let peak = measured.map(|snapshot| snapshot.of(kind).peak);
+            comparison.with(match kind {
+                Kind::Weights | Kind::KvCache => Compared::exact(kind.name(), predicted, peak, Unit::Bytes),
+                _ => within(kind.name(), predicted, peak),
+            })
+        })
+    }
 }
 
-/// Loads the model, makes the cache and reads prompts that fill it; what was held then. `None` where nothing is measured.
-///
-/// What the current ledger holds already is in it: enter a new one before, and the pool that computes after.
-///
-/// # Errors
-/// The model cannot be loaded, or the context exceeds its own.
-pub fn measure_inference(
-    described: &Described,
-    random: RandomFlags,
-    context: usize,
-    batch: usize,
-) -> anyhow::Result<Option<Snapshot>> {
-    let model =
-        random.load(described, &Split::whole()).context("loading the model (--random SEED needs no weights)")?;
+/// Bytes that must agree within [`TOLERANCE`].
+pub fn within(what: &str, predicted: u64, measured: Option<u64>) -> Compared {
+    Compared::within(what, predicted as f64, measured.map(|bytes| bytes as f64), TOLERANCE, Unit::Bytes)
+}
+
+fn infer(described: &Described, random: RandomFlags, batch: usize, prompt: usize, context: usize) -> lab::Result<()> {
+    let model = random.load(described, &Split::whole())?;
     let mut cache = model.cache(batch, context)?;
-    let ids: Vec<u32> = {
-        let _kind = ledger::scope(Kind::Host);
-        (0..context).map(|index| u32::try_from(index % model.config().vocab)).collect::<Result<_, _>>()?
+    let ctx = Context::inference().with_observer(Arc::new(Limit));
+    let mut feed = |positions: Range<usize>| {
+        let row = ids(described.config.vocab, positions.clone());
+        let tokens = Tokens::new(&vec![row.as_slice(); batch], vec![positions.start; batch], model.device())?;
+        model.next_token_logits(&ctx, &tokens, Some(&mut cache)).map(drop)
     };
-    let tokens = Tokens::from_zero(&vec![ids.as_slice(); batch], model.device())?;
-    model.next_token_logits(&Context::inference(), &tokens, Some(&mut cache))?;
-    Ok(Ledger::of_this_thread().snapshot())
+    feed(0..prompt)?;
+    Ok((prompt..context).take(DECODED).try_for_each(|position| feed(position..position + 1))?)
+}
+
+fn train(described: &Described, random: RandomFlags, batch: usize, seq: usize) -> lab::Result<()> {
+    let model = random.load(described, &Split::whole())?;
+    let vocab = described.config.vocab;
+    let data = TokenData::new(ids(vocab, 0..batch * seq + 1), vocab)?;
+    let plan = training::plan::Plan {
+        batch,
+        seq,
+        micro_batches: 1,
+        steps: STEPS,
+        rule: Rule::AdamW(AdamW::default()),
+        schedule: Schedule::constant(1e-3)?,
+        clip: Some(1.0),
+        seed: 0,
+    };
+    let mut run = Run::new(plan, model, Arc::new(data), Context::inference().with_observer(Arc::new(Limit)))?;
+    while !run.is_done() {
+        run.step()?;
+        // The optimiser is not an observed operation, but its state may be what no longer fits.
+        Ledger::of_this_thread().check()?;
+    }
+    Ok(())
+}
+
+/// Some token ids; what is held does not depend on which.
+fn ids(vocab: usize, positions: Range<usize>) -> Vec<u32> {
+    positions.map(|position| u32::try_from(position * 7919 % vocab).unwrap_or(0)).collect()
 }

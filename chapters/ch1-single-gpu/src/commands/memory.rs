@@ -1,8 +1,8 @@
 //! `cargo ch1 memory`: what a model holds, predicted and measured, and how many devices that takes at least.
 
-mod figure;
+pub(super) mod figure;
 
-use crate::memory::{Plan, measure_inference};
+use crate::memory::{Plan, Predicted, Work};
 use anyhow::Context as _;
 use candle_core::DType;
 use clap::Args;
@@ -14,7 +14,7 @@ use lab::flags::{BUNDLED, DeviceFlags, ModelFlags, OutputFlags, RandomFlags, ass
 use lab::loaded::Described;
 use lab::program::{Output, in_pool};
 use lab::{Table, ask, numbers};
-use ledger::{Kind, Ledger, Snapshot};
+use ledger::{Bytes, Kind, Ledger, Snapshot};
 use serde::Serialize;
 use std::io::Write;
 use std::path::Path;
@@ -87,18 +87,20 @@ struct Loaded {
     dtype: String,
     kinds: Vec<KindBytes>,
     #[serde(skip)]
-    predicted: Vec<(Kind, u64)>,
+    predicted: Predicted,
     #[serde(skip)]
     snapshot: Option<Snapshot>,
     #[serde(skip)]
     why_not: Option<&'static str>,
 }
 
+/// Bytes of one kind.
 #[derive(Debug, Serialize)]
-struct KindBytes {
-    kind: &'static str,
-    predicted: u64,
-    peak: Option<u64>,
+pub(super) struct KindBytes {
+    pub(super) kind: &'static str,
+    pub(super) predicted: u64,
+    /// `None` where nothing was measured.
+    pub(super) peak: Option<u64>,
 }
 
 /// A published model on a published device.
@@ -208,33 +210,37 @@ impl Memory {
                 })?,
         };
         let batch = self.batch.unwrap_or(1);
-        let plan = Plan { context: context as u64, batch, dtype: described.dtype, training: self.training };
-        let predicted = plan.predicted(&described.config)?;
-        let total = predicted.iter().map(|(_, bytes)| bytes).try_fold(0u64, |sum, bytes| sum.checked_add(*bytes));
-        let (snapshot, why_not) = match total {
-            _ if self.training => (None, Some("training is measured by the trainer")),
-            Some(total) if total <= MEASURED => (self.measure(described, context, usize::try_from(batch)?)?, None),
+        let sequences = usize::try_from(batch)?;
+        let work = match self.training {
+            true => Work::Training { batch: sequences, seq: context },
+            false => Work::Inference { batch: sequences, prompt: context, context },
+        };
+        let predicted = work.predicted(&described.config, described.dtype)?;
+        let (snapshot, why_not) = match predicted.device {
+            total if total <= MEASURED => (self.measure(described, work)?, None),
             _ => (None, Some("more than 8 GiB are not run")),
         };
         let peak = |kind| snapshot.as_ref().map(|snapshot| snapshot.of(kind).peak);
-        let kinds =
-            predicted.iter().map(|&(kind, predicted)| KindBytes { kind: kind.name(), predicted, peak: peak(kind) });
+        let bytes = |&(kind, predicted): &(Kind, u64)| KindBytes { kind: kind.name(), predicted, peak: peak(kind) };
         Ok(Loaded {
             model: self.model.model.clone().unwrap_or_else(|| BUNDLED.to_owned()),
-            context: plan.context,
+            context: context as u64,
             batch,
-            dtype: plan.dtype.as_str().to_owned(),
-            kinds: kinds.collect(),
+            dtype: described.dtype.as_str().to_owned(),
+            kinds: predicted.kinds.iter().map(bytes).collect(),
             predicted,
             snapshot,
             why_not,
         })
     }
 
-    fn measure(&self, described: &Described, context: usize, batch: usize) -> anyhow::Result<Option<Snapshot>> {
+    /// `None` where nothing is measured.
+    fn measure(&self, described: &Described, work: Work) -> anyhow::Result<Option<Snapshot>> {
         let ledger = Ledger::claim("the model")?;
         let _entered = ledger.enter();
-        in_pool(lab::startup::threads()?, || measure_inference(described, self.random, context, batch))?
+        in_pool(lab::startup::threads()?, || work.run(described, self.random))?
+            .context("running the model (--random SEED needs no weights)")?;
+        Ok(ledger.snapshot())
     }
 
     fn show(&self, document: &Document, out: &mut Output) -> anyhow::Result<()> {
@@ -242,15 +248,17 @@ impl Memory {
             let Loaded { model, context, batch, dtype, .. } = loaded;
             let doing = if self.training { "training with AdamW on" } else { "reading" };
             writeln!(out, "{model}, {dtype}, {doing} {batch} x {context} tokens\n")?;
-            writeln!(out, "{}\n", lab::memory::table(&loaded.predicted, loaded.snapshot.as_ref()))?;
-            match loaded.why_not {
-                Some(why_not) => writeln!(out, "not measured: {why_not}\n")?,
-                None if self.training => {}
-                None => writeln!(
+            writeln!(out, "{}\n", loaded.predicted.compare(loaded.snapshot.as_ref()))?;
+            if let Some(why_not) = loaded.why_not {
+                writeln!(out, "not measured: {why_not}\n")?;
+            }
+            if let Some(snapshot) = &loaded.snapshot {
+                let [all, scratch] = [snapshot.device(), snapshot.of(Kind::Workspace)].map(|usage| Bytes(usage.peak));
+                writeln!(
                     out,
-                    "Workspace is not predicted: each thread packs blocks of a matrix as large as its cache. \
-                     The model's kinds do not depend on the machine.\n"
-                )?,
+                    "{all} were held at once, {scratch} of scratch memory among them: each thread packs blocks of the matrices\n\
+                     that it multiplies, as large as its cache. The kinds above do not depend on the machine.\n"
+                )?;
             }
         }
         if let Some(first) = document.published.first() {

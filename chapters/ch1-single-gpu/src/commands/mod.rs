@@ -9,6 +9,7 @@ mod memory;
 mod score;
 mod throughput;
 mod train;
+mod wall;
 mod xw;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -40,6 +41,8 @@ enum Command {
     Kv(kv::Kv),
     /// What a model holds, and how many devices that takes at least
     Memory(memory::Memory),
+    /// The smallest device that a model fits on, predicted and found by running out of memory
+    Wall(wall::Wall),
     /// How long training published models takes on one device
     Throughput(throughput::Throughput),
     /// Train a model on one device
@@ -65,6 +68,7 @@ impl Cli {
             Some(Command::Xw(command)) => command.run(out),
             Some(Command::Kv(command)) => command.run(out),
             Some(Command::Memory(command)) => command.run(out),
+            Some(Command::Wall(command)) => command.run(out),
             Some(Command::Throughput(command)) => command.run(out),
             Some(Command::Train(command)) => command.run(out),
             Some(Command::Corpus(command)) => command.run(out),

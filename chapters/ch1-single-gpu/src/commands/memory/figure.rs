@@ -1,6 +1,6 @@
 //! The pictures of `cargo ch1 memory`.
 
-use super::{Document, Loaded, Memory, Row, Subject, gigabytes, parts, row};
+use super::{Document, KindBytes, Loaded, Memory, Row, Subject, gigabytes, parts, row};
 use crate::memory::Plan;
 use decoder::Error;
 use decoder::shape::{Hardware, PublishedModel};
@@ -65,14 +65,16 @@ fn levels(bars: Bars, rows: &[Row]) -> Bars {
 }
 
 fn bars_of_loaded(loaded: &Loaded) -> Bars {
-    let mut bars = Bars::grouped(
-        format!("Memory of {}: {} x {} tokens", short(&loaded.model), loaded.batch, loaded.context),
-        loaded.kinds.iter().map(|kind| kind.kind),
-        Axis::linear("MiB"),
-    );
+    let title = format!("Memory of {}: {} x {} tokens", short(&loaded.model), loaded.batch, loaded.context);
+    bars_by_kind(title, &loaded.kinds)
+}
+
+/// Predicted beside measured.
+pub(in crate::commands) fn bars_by_kind(title: String, kinds: &[KindBytes]) -> Bars {
     let mebibytes = |bytes| Bytes(bytes).mebibytes();
-    bars = bars.series("predicted", loaded.kinds.iter().map(|kind| mebibytes(kind.predicted)));
-    let measured = loaded.kinds.iter().map(|kind| kind.peak.map(mebibytes)).collect::<Option<Vec<_>>>();
+    let bars = Bars::grouped(title, kinds.iter().map(|kind| kind.kind), Axis::linear("MiB"))
+        .series("predicted", kinds.iter().map(|kind| mebibytes(kind.predicted)));
+    let measured = kinds.iter().map(|kind| kind.peak.map(mebibytes)).collect::<Option<Vec<_>>>();
     match measured {
         Some(measured) => bars.series("measured, at most", measured),
         None => bars,
@@ -80,6 +82,6 @@ fn bars_of_loaded(loaded: &Loaded) -> Bars {
 }
 
 /// The last part of a path.
-fn short(model: &str) -> &str {
+pub(in crate::commands) fn short(model: &str) -> &str {
     model.rsplit(['/', '\\']).next().unwrap_or(model)
 }
