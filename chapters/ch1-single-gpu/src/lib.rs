@@ -6,7 +6,7 @@
 //! - [`commands`]: what `cargo ch1 …` runs, one file per subcommand;
 //! - [`anatomy`]: one decoder layer, operation by operation;
 //! - [`xw`], [`kv`]: what one product and one cache cost; [`memory`], [`throughput`]: what a whole model does;
-//! - [`wall`]: the smallest device that it fits on;
+//! - [`wall`]: the smallest device that it fits on; [`tour`]: how the guided tour speaks;
 //! - [`stories`]: the corpus and the tokenizer of the bundled model.
 
 pub mod anatomy;
@@ -15,5 +15,6 @@ pub mod kv;
 pub mod memory;
 pub mod stories;
 pub mod throughput;
+pub mod tour;
 pub mod wall;
 pub mod xw;

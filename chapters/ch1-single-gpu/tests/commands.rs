@@ -130,3 +130,34 @@ fn a_reader_that_goes_away_is_no_error() {
         assert!(output.stderr.is_empty(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
     }
 }
+
+#[test]
+fn without_a_command_the_tour_stops_seven_times_in_100_columns_and_draws_four_figures() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = output(&format!("--out {}", folder.path().join("new").display()));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    for stop in 1..=7 {
+        assert!(text.contains(&format!("\n{stop}. ")), "stop {stop} is missing\n{text}");
+    }
+    assert!(text.contains("→  \" sat\""), "the dog sits\n{text}");
+    assert!(text.contains("✓ equal") && !text.contains('✗'), "what is counted is equal\n{text}");
+    // The folder of the figures is the caller's and may be long.
+    let long = text.lines().filter(|line| !line.starts_with("Figures")).find(|line| line.chars().count() > 100);
+    assert_eq!(long, None);
+    for name in ["xw", "kv", "memory", "throughput"] {
+        let figure = std::fs::read_to_string(folder.path().join(format!("new/{name}.svg"))).unwrap();
+        assert!(figure.contains("</svg>"), "{name}.svg");
+    }
+}
+
+#[test]
+fn the_tour_s_flags_do_not_mix_with_a_command_and_without_a_terminal_nothing_is_asked() {
+    let mixed = output("--predict kv");
+    assert_eq!(mixed.status.code(), Some(2), "{}", String::from_utf8_lossy(&mixed.stderr));
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = ch1(&format!("--predict --out {}", folder.path().display()));
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no terminal to ask on"));
+}

@@ -1,6 +1,6 @@
 //! `cargo ch1 kv`: bytes of the KV cache, and what a decode step costs with it and without it.
 
-mod figure;
+pub(super) mod figure;
 
 use crate::kv::{Steps, allocated, cache_bytes, crossing, decode_steps};
 use anyhow::Context as _;

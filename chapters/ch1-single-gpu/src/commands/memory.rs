@@ -40,7 +40,7 @@ const RUN: usize = 1024;
 const MEASURED: u64 = 8 << 30;
 
 /// What `cargo ch1 memory` takes.
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Default)]
 pub(super) struct Memory {
     #[command(flatten)]
     model: ModelFlags,

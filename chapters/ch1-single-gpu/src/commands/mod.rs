@@ -8,19 +8,23 @@ mod layer;
 mod memory;
 mod score;
 mod throughput;
+mod tour;
 mod train;
 mod wall;
 mod xw;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use lab::program::Output;
 use serde::Serialize;
 use std::io::Write;
 
 /// Chapter 1: why must a model be distributed? One device, from X·W = Y to the wall.
 #[derive(Parser, Debug)]
-#[command(name = "ch1", version, max_term_width = 120)]
+#[command(name = "ch1", version, max_term_width = 120, args_conflicts_with_subcommands = true)]
+#[command(after_help = "Without a command: a guided tour of the chapter, in under a minute.")]
 pub struct Cli {
+    #[command(flatten)]
+    tour: tour::Tour,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -55,7 +59,7 @@ enum Command {
 const DEFAULT_TEXT: &str = "the dog ran home";
 
 impl Cli {
-    /// Runs the subcommand; without one, says which there are.
+    /// Runs the subcommand; without one, the guided tour.
     ///
     /// # Errors
     /// Whatever went wrong, with context.
@@ -72,7 +76,7 @@ impl Cli {
             Some(Command::Throughput(command)) => command.run(out),
             Some(Command::Train(command)) => command.run(out),
             Some(Command::Corpus(command)) => command.run(out),
-            None => Ok(write!(out, "{}", Self::command().render_long_help())?),
+            None => self.tour.run(out),
         }
     }
 }

@@ -190,7 +190,7 @@ fn show(document: &Document, out: &mut Output) -> anyhow::Result<()> {
 }
 
 /// Days, as years where there are many.
-fn duration(days: f64) -> String {
+pub(super) fn duration(days: f64) -> String {
     match days {
         days if days < 1.0 => numbers::seconds(days * DAY),
         days if days < 1000.0 => format!("{} days", numbers::plain(days)),
@@ -210,8 +210,11 @@ fn grouped(number: f64) -> String {
 fn draw(document: &Document, path: &Path) -> lab::Result<()> {
     let Document { gpu, precision, utilisation, rows, .. } = document;
     let title = format!("Training on one {gpu} at {} of its {precision} peak", numbers::percent(*utilisation));
-    Bars::grouped(title, rows.iter().map(|row| row.model.clone()), Axis::log("years"))
-        .series("6·N·D FLOPs", rows.iter().map(|row| row.days_on_one_device / 365.25))
-        .level("one month", MONTH / 365.25)
-        .write(path)
+    years(title, rows.iter().map(|row| (row.model.clone(), row.days_on_one_device))).write(path)
+}
+
+/// A bar for each model and the days that it takes.
+pub(super) fn years(title: String, days: impl Iterator<Item = (String, f64)>) -> Bars {
+    let (models, years): (Vec<_>, Vec<_>) = days.map(|(model, days)| (model, days / 365.25)).unzip();
+    Bars::grouped(title, models, Axis::log("years")).series("6·N·D FLOPs", years).level("one month", MONTH / 365.25)
 }

@@ -192,16 +192,17 @@ fn show(document: &Document, out: &mut Output) -> anyhow::Result<()> {
 
 /// Achieved FLOP/s over intensity, under the roof.
 fn draw(document: &Document, path: &Path) -> lab::Result<()> {
-    let roof = &document.roofline;
-    let intensities = document.rows.iter().map(|row| row.intensity);
-    let (low, high) = intensities.fold((roof.ridge(), roof.ridge()), |(low, high), i| (low.min(i), high.max(i)));
+    let Document { inputs, outputs, dtype, roofline, rows, .. } = document;
+    let points = rows.iter().map(|row| (row.intensity, row.flops_per_second)).collect::<Vec<_>>();
+    under_the_roof(&format!("W [{inputs}, {outputs}] {dtype}"), roofline, &points).write(path)
+}
+
+/// The roof, and points (FLOP/byte, FLOP/s) under it.
+pub(super) fn under_the_roof(weight: &str, roof: &Roofline, points: &[(f64, f64)]) -> Chart {
+    let ridge = roof.ridge();
+    let (low, high) = points.iter().fold((ridge, ridge), |(low, high), (i, _)| (low.min(*i), high.max(*i)));
     let (low, high) = (low / 1.5, high * 1.5);
-    Chart::new(
-        format!("X · W = Y, W [{}, {}] {}", document.inputs, document.outputs, document.dtype),
-        Axis::log("intensity (FLOP/byte)"),
-        Axis::log("achieved (FLOP/s)"),
-    )
-    .line("roof of this machine", [low, roof.ridge(), high].map(|intensity| (intensity, roof.attainable(intensity))))
-    .points("measured, 1 row (left) to many", document.rows.iter().map(|row| (row.intensity, row.flops_per_second)))
-    .write(path)
+    Chart::new(format!("X · W = Y, {weight}"), Axis::log("intensity (FLOP/byte)"), Axis::log("achieved (FLOP/s)"))
+        .line("roof of this machine", [low, ridge, high].map(|intensity| (intensity, roof.attainable(intensity))))
+        .points("measured, 1 row (left) to many", points.iter().copied())
 }

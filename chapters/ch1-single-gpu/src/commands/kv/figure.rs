@@ -12,7 +12,7 @@ const DRAWN: [&str; 5] = ["GPT-3 175B", "Llama 2 7B", "Llama 3 70B", "Mixtral 8x
 
 pub(super) fn draw(figure: Figure, document: &Document, shape: &ModelShape, path: &Path) -> anyhow::Result<()> {
     let chart = match figure {
-        Figure::Flops => flops_chart(document, shape)?,
+        Figure::Flops => flops_chart(&document.steps, shape)?,
         Figure::Time => time_chart(document),
         Figure::Published => published_chart(document)?,
     };
@@ -20,14 +20,14 @@ pub(super) fn draw(figure: Figure, document: &Document, shape: &ModelShape, path
 }
 
 /// Lines are formulas, drawn beyond what was run so that their slopes show.
-fn flops_chart(document: &Document, shape: &ModelShape) -> anyhow::Result<Chart> {
+pub(in crate::commands) fn flops_chart(steps: &[Steps], shape: &ModelShape) -> anyhow::Result<Chart> {
     let contexts: Vec<u64> = (3..=15).map(|power| 1 << power).collect();
     type Formula<'a> = &'a dyn Fn(u64) -> Result<u128, Error>;
     let line = |flops: Formula<'_>| {
         contexts.iter().map(|&context| Ok((context as f64, flops(context)? as f64))).collect::<Result<Vec<_>, Error>>()
     };
     let points = |flops: fn(&Steps) -> u64| {
-        document.steps.iter().map(move |steps| (steps.context as f64, flops(steps) as f64)).collect::<Vec<_>>()
+        steps.iter().map(move |steps| (steps.context as f64, flops(steps) as f64)).collect::<Vec<_>>()
     };
     let title = "FLOPs of one decode step: formulas (lines) and counted (points)";
     Ok(Chart::new(title, Axis::log2("context (tokens)"), Axis::log("FLOP"))

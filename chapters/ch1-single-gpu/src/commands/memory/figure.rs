@@ -28,7 +28,7 @@ impl Memory {
     }
 
     /// One published model, the context growing.
-    fn bars_over_context(&self, model: &PublishedModel) -> Result<Bars, Error> {
+    pub(in crate::commands) fn bars_over_context(&self, model: &PublishedModel) -> Result<Bars, Error> {
         let gpu = Hardware::named(self.gpu.as_deref().unwrap_or("H100"))?;
         let contexts = [2u64, 8, 32, 64, 128].map(|thousand| thousand << 10);
         let rows = contexts.map(|context| {
