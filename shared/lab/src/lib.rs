@@ -10,7 +10,7 @@
 //! - [`table`], [`numbers`], [`memory`]: figures as text;
 //! - [`timing`], [`roofline`]: how long something takes here, and what the machine can do at most;
 //! - [`compared`]: what a formula predicted beside what was measured;
-//! - [`plot`], [`trace`]: figures as pictures, spans for Perfetto;
+//! - [`plot`], [`trace`]: figures as pictures, spans for Perfetto; [`timeline`]: a run as such spans;
 //! - [`progress`]: how far a run is, on a terminal only.
 
 pub mod anatomy;
@@ -30,6 +30,7 @@ pub mod roofline;
 pub mod score;
 pub mod startup;
 pub mod table;
+pub mod timeline;
 pub mod timing;
 pub mod trace;
 

@@ -6,13 +6,15 @@ use decoder::generation::{Generated, Options, generate};
 use decoder::split::Split;
 use decoder::tokenizer::Tokenizer;
 use decoder::{Context, Decoder, Error};
-use lab::flags::{DeviceFlags, ModelFlags, SamplingFlags};
+use lab::flags::{DeviceFlags, ModelFlags, SamplingFlags, TraceFlags};
 use lab::loaded::Described;
 use lab::numbers;
 use lab::program::{Output, in_pool};
+use lab::timeline::Timeline;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 /// What `cargo ch1 generate` takes.
 #[derive(Args, Debug)]
@@ -23,6 +25,8 @@ pub(super) struct Generate {
     device: DeviceFlags,
     #[command(flatten)]
     sampling: SamplingFlags,
+    #[command(flatten)]
+    trace: TraceFlags,
     /// Compute every token again in each step, in place of keeping keys and values
     #[arg(long)]
     no_kv_cache: bool,
@@ -46,6 +50,7 @@ struct Plan {
     prompts: Vec<String>,
     ids: Vec<Vec<u32>>,
     options: Options,
+    ctx: Context,
 }
 
 impl Generate {
@@ -60,9 +65,13 @@ impl Generate {
         options.sampling.validate()?;
         let described = Described::from_flags(&self.model, &self.device)?;
         let tokenizer = described.tokenizer()?;
-        let plan = Plan::new(prompts, options, &tokenizer, described.config.context)?;
+        let mut plan = Plan::new(prompts, options, &tokenizer, described.config.context)?;
         let model = described.load(&Split::whole()).context("loading the model")?;
 
+        let timeline = self.trace.trace.as_deref().map(|path| (path, Arc::new(Timeline::start())));
+        if let Some((_, timeline)) = &timeline {
+            plan.ctx = plan.ctx.with_observer(timeline.clone());
+        }
         let generated = match (self.json, plan.prompts.as_slice()) {
             (false, [prompt]) => plan.stream(&model, &tokenizer, prompt, out)?,
             _ => plan.run(&model, |_| ControlFlow::Continue(()))?,
@@ -77,6 +86,9 @@ impl Generate {
                 writeln!(out, "{prompt}{}", tokenizer.decode(ids, true)?)?;
             }
         }
+        if let Some((path, timeline)) = timeline {
+            timeline.trace("device")?.write(path)?;
+        }
         plan.report(&generated);
         Ok(())
     }
@@ -90,7 +102,7 @@ impl Plan {
         if needed > context {
             return Err(Error::ContextLength { needed, available: context }.into());
         }
-        Ok(Self { prompts, ids, options })
+        Ok(Self { prompts, ids, options, ctx: Context::inference() })
     }
 
     /// Generates; `on_token` hears of each token of a single prompt.
@@ -99,8 +111,7 @@ impl Plan {
         model: &Decoder,
         mut on_token: impl FnMut(u32) -> ControlFlow<()> + Send,
     ) -> anyhow::Result<Generated> {
-        let ctx = Context::inference();
-        let run = || generate(model, &ctx, &self.ids, &self.options, |_, id| Ok(on_token(id)));
+        let run = || generate(model, &self.ctx, &self.ids, &self.options, |_, id| Ok(on_token(id)));
         Ok(in_pool(lab::startup::threads()?, run)??)
     }
 

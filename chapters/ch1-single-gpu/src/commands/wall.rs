@@ -90,7 +90,9 @@ impl Wall {
         let (plot, limit) = (self.output.plot()?, self.memory.device_memory()?);
         let described = Described::from_flags(&self.model, &self.device)?;
         if !described.device.is_cpu() {
-            return Err(setting("--device", "a GPU", "cpu: the limit is checked on bytes that are counted there").into());
+            return Err(
+                setting("--device", "a GPU", "cpu: the limit is checked on bytes that are counted there").into()
+            );
         }
         let work = self.work(described.config.context)?;
         let formula = work.predicted(&described.config, described.dtype)?;
@@ -192,11 +194,8 @@ fn find_wall(subject: &Subject, work: Work, predicted: u64, held: u64, progress:
 }
 
 fn kinds(predicted: &Predicted, held: &Snapshot) -> Vec<KindBytes> {
-    let kind = |&(kind, predicted): &(Kind, u64)| KindBytes {
-        kind: kind.name(),
-        predicted,
-        peak: Some(held.of(kind).peak),
-    };
+    let kind =
+        |&(kind, predicted): &(Kind, u64)| KindBytes { kind: kind.name(), predicted, peak: Some(held.of(kind).peak) };
     let device = KindBytes { kind: "device", predicted: predicted.device, peak: Some(held.device().peak) };
     predicted.kinds.iter().map(kind).chain([device]).collect()
 }
@@ -264,7 +263,9 @@ impl Found {
 /// On what a kind depends, and the question whose answer divides it.
 fn remedy(kind: &str) -> Option<&'static str> {
     Some(match kind {
-        "weights" => "fixed by the model. How does tensor parallelism decompose one layer, pipeline parallelism the layers?",
+        "weights" => {
+            "fixed by the model. How does tensor parallelism decompose one layer, pipeline parallelism the layers?"
+        }
         "gradients" => "one per weight. How are communication and memory optimised?",
         "optimiser" => "two moments per weight. How are communication and memory optimised?",
         "activations" => "grow with the tokens computed at once. How are data and parameters partitioned?",
