@@ -149,13 +149,15 @@ impl Work {
         let plan = Plan { context: tokens as u64, batch: batch as u64, dtype, training: true };
         let shape = ModelShape::from_config(config)?;
         let total = plan.footprint(&shape)?.total()?;
-        total.checked_add(shape.kv_bytes(plan.context, plan.batch, dtype)?).and_then(|bytes| bytes.checked_mul(64)).map(drop).ok_or_else(
-            || Error::Setting {
+        total
+            .checked_add(shape.kv_bytes(plan.context, plan.batch, dtype)?)
+            .and_then(|bytes| bytes.checked_mul(64))
+            .map(drop)
+            .ok_or_else(|| Error::Setting {
                 name: "bytes",
                 found: "a number of more than 64 bits".into(),
                 expected: "a smaller --context, --seq or --batch".into(),
-            },
-        )
+            })
     }
 
     /// Loads the model and does the work, for the current thread's ledger and under its limit, which is checked after each operation.

@@ -90,7 +90,9 @@ impl Wall {
         let (plot, limit) = (self.output.plot()?, self.memory.device_memory()?);
         let described = Described::from_flags(&self.model, &self.device)?;
         if !described.device.is_cpu() {
-            return Err(setting("--device", "a GPU", "cpu: the limit is checked on bytes that are counted there").into());
+            return Err(
+                setting("--device", "a GPU", "cpu: the limit is checked on bytes that are counted there").into()
+            );
         }
         let work = self.work(described.config.context)?;
         let formula = work.predicted(&described.config, described.dtype)?;
@@ -142,7 +144,7 @@ impl Wall {
         let progress = Progress::spinner("running");
         let held = attempt(subject, work, limit)?
             .held()
-            .with_context(|| format!("{} does not fit on this device", work.name()))?;
+            .with_context(|| format!("{} does not fit on the device", work.name()))?;
         let predicted = predicted(subject, work)?;
         let wall = match limit {
             Some(_) => None,
@@ -192,11 +194,8 @@ fn find_wall(subject: &Subject, work: Work, predicted: u64, held: u64, progress:
 }
 
 fn kinds(predicted: &Predicted, held: &Snapshot) -> Vec<KindBytes> {
-    let kind = |&(kind, predicted): &(Kind, u64)| KindBytes {
-        kind: kind.name(),
-        predicted,
-        peak: Some(held.of(kind).peak),
-    };
+    let kind =
+        |&(kind, predicted): &(Kind, u64)| KindBytes { kind: kind.name(), predicted, peak: Some(held.of(kind).peak) };
     let device = KindBytes { kind: "device", predicted: predicted.device, peak: Some(held.device().peak) };
     predicted.kinds.iter().map(kind).chain([device]).collect()
 }
@@ -220,6 +219,13 @@ impl Document {
             "workspace: scratch of the matrix library. It depends on the processor, not on the number of layers: the\n\
              predicted bytes were measured on a single layer. All other predictions are formulas.\n"
         )?;
+        if !self.comparison.all_hold() {
+            writeln!(
+                out,
+                "The formulas leave out the descriptors of tensors, some hundred bytes each: with few tokens they are more than 2 %\n\
+                 of the activations.\n"
+            )?;
+        }
         if let (Some(limit), Some(device)) = (self.device_memory, self.kinds.last()) {
             let (limit, held) = (Bytes(limit), Bytes(device.peak.unwrap_or(0)));
             writeln!(out, "It fits: {held} were held at once, the device has {limit}.\n")?;
@@ -253,7 +259,10 @@ impl Found {
             writeln!(out, "  | {line}")?;
         }
         let table = self.tried.iter().fold(Table::new(["device", "a run on it"]), |table, &(bytes, worked)| {
-            table.row([Bytes(bytes).to_string(), if worked { "✓ done" } else { "✗ out of memory" }.to_owned()])
+            table.row([
+                format!("{} B", numbers::grouped(bytes)),
+                if worked { "✓ done" } else { "✗ out of memory" }.to_owned(),
+            ])
         });
         writeln!(out, "\nthe smallest device, by bisection to {}:\n\n{table}\n", Bytes(self.step))?;
         writeln!(out, "{}\n", Comparison::default().with(self.smallest.clone()))?;
@@ -264,7 +273,9 @@ impl Found {
 /// On what a kind depends, and the question whose answer divides it.
 fn remedy(kind: &str) -> Option<&'static str> {
     Some(match kind {
-        "weights" => "fixed by the model. How does tensor parallelism decompose one layer, pipeline parallelism the layers?",
+        "weights" => {
+            "fixed by the model. How does tensor parallelism decompose one layer, pipeline parallelism the layers?"
+        }
         "gradients" => "one per weight. How are communication and memory optimised?",
         "optimiser" => "two moments per weight. How are communication and memory optimised?",
         "activations" => "grow with the tokens computed at once. How are data and parameters partitioned?",
