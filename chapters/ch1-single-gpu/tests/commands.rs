@@ -31,6 +31,9 @@ fn json_is_one_document_with_the_numbers_of_the_table() {
     assert_eq!(kv["bytes_per_token"], 4096);
     let memory = document("memory --random 1 --context 16 --batch 1 --json");
     assert_eq!(memory["loaded"]["kinds"][0]["predicted"], memory["loaded"]["kinds"][0]["peak"]);
+    let training = document("memory --training --random 1 --context 64 --batch 2 --json");
+    let kinds = training["loaded"]["kinds"].as_array().unwrap();
+    assert!(kinds.len() == 4 && kinds.iter().all(|kind| kind["peak"].as_u64().unwrap() > 0), "{kinds:?}");
     // The recurring case: 141 GB of weights, 215 GB of cache, five devices of 80 GB.
     let case = document("memory --model llama-3.1-70b --gpu h100 --json");
     assert_eq!(case["published"][0]["devices"], 5);
@@ -61,6 +64,17 @@ fn bad_usage_is_exit_code_2_and_says_what_would_be_legal() {
         ("memory --model llama-3.1-70b --context 18446744073709551615 --training", "64 bits"),
         ("memory --random 1 --context 1000000", "from 1 to the model's 512"),
         ("memory --random 1 --batch 18446744073709551615", "64 bits"),
+        ("memory --training --random 1 --batch 18446744073709551615", "64 bits"),
+        ("wall --device-memory 0", "64MiB"),
+        ("wall --device-memory much", "not a size"),
+        ("wall --batch 0", "--batch = 0"),
+        ("wall --context 513", "from 1 to the model's context, 512"),
+        ("wall --context 8 --prompt-len 9", "from 1 to the --context, 8"),
+        ("wall --training --seq 513", "from 1 to the model's context, 512"),
+        ("wall --training --context 8", "cannot be used with"),
+        ("wall --seq 8", "--training"),
+        ("wall --batch 18446744073709551615", "64 bits"),
+        ("wall --batch 100000000", "8 GiB"),
         ("throughput --model GPT-5", "GPT-3 175B"),
         ("throughput --model gpt-2-124m", "--tokens"),
         ("throughput --tokens 0", "at least 1"),
@@ -74,6 +88,41 @@ fn bad_usage_is_exit_code_2_and_says_what_would_be_legal() {
         assert_eq!(output.status.code(), Some(2), "{line}: {stderr}");
         assert!(stderr.contains(reason), "{line}: {stderr}");
         assert!(output.stdout.is_empty(), "{line}: nothing is printed before the check");
+    }
+}
+
+#[test]
+fn a_device_that_is_too_small_is_exit_code_1_and_one_message_with_the_ledger() {
+    for (line, kind) in
+        [("wall --device-memory 9MiB", "KV cache"), ("wall --training --device-memory 9MiB", "activations")]
+    {
+        let output = output(&format!("{line} --json"));
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{line}: {stderr}");
+        for part in ["out of device memory", "9 MiB", "9437184 bytes", "weights", kind, "peak (MiB)", "hold less"] {
+            assert!(stderr.contains(part), "{line}: {part} is missing in {stderr}");
+        }
+        assert!(
+            !stderr.contains("panicked") && stderr.matches("out of device memory").count() == 1,
+            "{line}: {stderr}"
+        );
+        assert!(output.stdout.is_empty(), "{line}");
+    }
+}
+
+#[test]
+fn the_wall_is_found_where_it_was_predicted() {
+    for line in ["wall --json --context 64", "wall --json --training --batch 2"] {
+        let wall = document(line);
+        let device = wall["kinds"].as_array().unwrap().last().unwrap();
+        let predicted = device["predicted"].as_f64().unwrap();
+        let smallest = wall["wall"]["smallest"]["measured"].as_f64().unwrap();
+        assert!((smallest / predicted - 1.0).abs() <= 0.02, "{line}: {smallest} found, {predicted} predicted");
+        assert!(wall["wall"]["message"].as_str().unwrap().contains("out of device memory"), "{line}");
+        // The program itself, on a device of the size that it found; two runs differ by some bytes.
+        let found = smallest as u64 + 4096;
+        let fits = document(&format!("{line} --device-memory {found}B"));
+        assert_eq!((&fits["device_memory"], fits["wall"].is_null()), (&Value::from(found), true), "{line}");
     }
 }
 
@@ -108,6 +157,7 @@ fn every_figure_is_drawn() {
         "memory --random 1 --model stories-1.9m",
         "memory --training --random 1",
         "memory --model llama-2-7b --training",
+        "wall --context 64",
         "throughput",
     ]
     .into_iter()

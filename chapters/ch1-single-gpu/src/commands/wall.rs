@@ -144,7 +144,7 @@ impl Wall {
         let progress = Progress::spinner("running");
         let held = attempt(subject, work, limit)?
             .held()
-            .with_context(|| format!("{} does not fit on this device", work.name()))?;
+            .with_context(|| format!("{} does not fit on the device", work.name()))?;
         let predicted = predicted(subject, work)?;
         let wall = match limit {
             Some(_) => None,
@@ -219,6 +219,13 @@ impl Document {
             "workspace: scratch of the matrix library. It depends on the processor, not on the number of layers: the\n\
              predicted bytes were measured on a single layer. All other predictions are formulas.\n"
         )?;
+        if !self.comparison.all_hold() {
+            writeln!(
+                out,
+                "The formulas leave out the descriptors of tensors, some hundred bytes each: with few tokens they are more than 2 %\n\
+                 of the activations.\n"
+            )?;
+        }
         if let (Some(limit), Some(device)) = (self.device_memory, self.kinds.last()) {
             let (limit, held) = (Bytes(limit), Bytes(device.peak.unwrap_or(0)));
             writeln!(out, "It fits: {held} were held at once, the device has {limit}.\n")?;
@@ -252,7 +259,10 @@ impl Found {
             writeln!(out, "  | {line}")?;
         }
         let table = self.tried.iter().fold(Table::new(["device", "a run on it"]), |table, &(bytes, worked)| {
-            table.row([Bytes(bytes).to_string(), if worked { "✓ done" } else { "✗ out of memory" }.to_owned()])
+            table.row([
+                format!("{} B", numbers::grouped(bytes)),
+                if worked { "✓ done" } else { "✗ out of memory" }.to_owned(),
+            ])
         });
         writeln!(out, "\nthe smallest device, by bisection to {}:\n\n{table}\n", Bytes(self.step))?;
         writeln!(out, "{}\n", Comparison::default().with(self.smallest.clone()))?;

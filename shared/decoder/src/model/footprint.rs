@@ -102,8 +102,11 @@ impl<'a> Footprint<'a> {
     }
 
     /// Most activations that the backward of the head holds beside what its forward kept: the input gradient before and after
-    /// it is scaled, the scaled input of the weight gradient, and the gradient of the norm.
+    /// it is scaled, the scaled input of the weight gradient, and the gradient of the norm; or the first two beside the head's
+    /// weights, if these are narrower than the activations and have to be widened.
     pub fn backward_of_head(&self) -> u64 {
-        4 * self.hidden()
+        let weights = (self.config.vocab * self.config.hidden) as u64;
+        let widened = if self.weight < self.element { weights * self.element } else { 0 };
+        (4 * self.hidden()).max(2 * self.hidden() + widened)
     }
 }
