@@ -4,6 +4,7 @@
 use candle_core::{Device, Tensor};
 use collective::{Error, Options, ReduceOp, launch};
 
+#[cfg_attr(test, test)]
 fn main() -> Result<(), Error> {
     const RANKS: usize = 4;
     launch(RANKS, &Options::default(), |rank| {

@@ -1,0 +1,67 @@
+//! Each rank pays for what it holds: buffers as communication, results as what the caller says.
+
+use crate::inputs::watched;
+use crate::values::options;
+use candle_core::{DType, Device, Tensor};
+use collective::{Algorithm, Error, ReduceOp, launch};
+use ledger::Kind;
+
+#[global_allocator]
+static ALLOCATOR: ledger::CountingAllocator = ledger::CountingAllocator;
+
+const BYTES: u64 = 1 << 20;
+
+fn tensor() -> Result<Tensor, Error> {
+    Ok(Tensor::zeros(BYTES as usize / 4, DType::F32, &Device::Cpu)?)
+}
+
+#[test]
+fn a_result_is_charged_to_the_rank_and_kind_that_asked_for_it() {
+    watched(60, || {
+        for algorithm in Algorithm::ALL {
+            launch(2, &options(algorithm), |rank| {
+                let group = rank.communicator();
+                let _activations = ledger::scope(Kind::Activations);
+                let own = tensor()?;
+                let held = |kind| rank.ledger().current(kind).unwrap();
+                let before = held(Kind::Activations);
+                let results = [
+                    group.all_reduce(&own, ReduceOp::Sum)?,
+                    group.broadcast(&own, 1)?,
+                    group.send_recv(&own, 1 - rank.rank(), 1 - rank.rank())?,
+                    group.all_gather(&own, 0)?,
+                ];
+                let started = group.start_all_reduce(&own, ReduceOp::Sum)?.wait()?;
+                let gained = held(Kind::Activations) - before;
+                // Beside the elements a tensor has a few hundred bytes of its own.
+                assert!(
+                    (6 * BYTES..6 * BYTES + 8192).contains(&gained),
+                    "{algorithm}: {gained} bytes for results of 6 MiB"
+                );
+                group.barrier()?;
+                drop((results, started));
+                assert_eq!(held(Kind::Activations), before, "{algorithm}: all is given back");
+                Ok::<_, Error>(())
+            })
+            .unwrap();
+        }
+    });
+}
+
+#[test]
+fn buffers_are_communication_and_a_ring_holds_chunks_of_them() {
+    watched(60, || {
+        launch(4, &options(Algorithm::Ring), |rank| {
+            let own = tensor()?;
+            rank.communicator().barrier()?;
+            rank.ledger().reset_peaks();
+            rank.communicator().all_reduce_in_place(&own, ReduceOp::Sum)?;
+            let peak = rank.ledger().peak(Kind::Communication).unwrap();
+            assert!((BYTES / 4..BYTES / 2).contains(&peak), "{peak} bytes for chunks of 256 KiB");
+            rank.communicator().barrier()?;
+            assert_eq!(rank.ledger().peak(Kind::Weights), Some(0));
+            Ok::<_, Error>(())
+        })
+        .unwrap();
+    });
+}
