@@ -3,7 +3,7 @@
 //! Values travel in the tensor's dtype and are combined in [`Element::Wide`]: f32 for f16 and bf16, else the type itself. Integers wrap
 //! around, as in MPI. A NaN survives `Max` and `Min`.
 
-use crate::{Error, ReduceOp, Result};
+use crate::{ReduceOp, Result};
 use candle_core::{CpuStorage, DType, Device, InplaceOp1, Layout, Storage, Tensor};
 use half::{bf16, f16};
 use std::ops::Range;
@@ -108,8 +108,34 @@ fn combine_slices<T: Element>(op: ReduceOp, into: &mut [T], from: &[T]) {
 
 /// `into[i] = op(…op(from[0][i], from[1][i])…)`, in wide values from the first to the last, rounded once.
 fn combine_all<T: Element>(op: ReduceOp, into: &mut [T], from: &[&[T]]) {
+    match from {
+        [] => {}
+        [only] => into.copy_from_slice(only),
+        [first, second] => combine_two(op, into, first, second),
+        // The sum is as wide as its summands: it can stay where it belongs.
+        [first, second, others @ ..] if size_of::<T>() == size_of::<T::Wide>() => {
+            for (index, block) in into.chunks_mut(BLOCK).enumerate() {
+                let range = index * BLOCK..index * BLOCK + block.len();
+                combine_two(op, block, &first[range.clone()], &second[range.clone()]);
+                others.iter().for_each(|other| combine_slices(op, block, &other[range.clone()]));
+            }
+        }
+        [first, others @ ..] => combine_wide(op, into, first, others),
+    }
+}
+
+/// `into[i] = op(a[i], b[i])`.
+fn combine_two<T: Element>(op: ReduceOp, into: &mut [T], a: &[T], b: &[T]) {
+    let all = into.iter_mut().zip(a).zip(b);
+    match op {
+        ReduceOp::Sum => all.for_each(|((out, a), b)| *out = T::narrow(T::sum(a.widen(), b.widen()))),
+        ReduceOp::Max => all.for_each(|((out, a), b)| *out = T::narrow(T::max(a.widen(), b.widen()))),
+        ReduceOp::Min => all.for_each(|((out, a), b)| *out = T::narrow(T::min(a.widen(), b.widen()))),
+    }
+}
+
+fn combine_wide<T: Element>(op: ReduceOp, into: &mut [T], first: &[T], others: &[&[T]]) {
     let mut wide: Vec<T::Wide> = Vec::with_capacity(BLOCK.min(into.len()));
-    let Some((first, others)) = from.split_first() else { return };
     for (index, block) in into.chunks_mut(BLOCK).enumerate() {
         let range = index * BLOCK..index * BLOCK + block.len();
         wide.clear();
@@ -237,11 +263,13 @@ fn elements_of<T: candle_core::WithDType>(storage: &Storage) -> Result<&[T]> {
     }
 }
 
+/// Where the elements lie. A view without elements may point behind its storage.
 fn contiguous(layout: &Layout) -> Result<Range<usize>> {
-    layout
-        .contiguous_offsets()
-        .map(|(start, end)| start..end)
-        .ok_or_else(|| Error::from(candle_core::Error::Msg("a message must be contiguous".to_owned())))
+    match layout.contiguous_offsets() {
+        Some((start, end)) if start < end => Ok(start..end),
+        Some(_) => Ok(0..0),
+        None => Err(candle_core::Error::Msg("a message must be contiguous".to_owned()).into()),
+    }
 }
 
 fn read<R>(tensor: &Tensor, f: impl FnOnce(&CpuStorage, Range<usize>) -> Result<R>) -> Result<R> {

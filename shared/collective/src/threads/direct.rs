@@ -3,8 +3,8 @@
 //! A rank hands out its operand in a meeting, and does not return before everybody has read it (another meeting). Reductions go in order of
 //! rank, in wide values, rounded once.
 
-use super::endpoint::Meetings;
 use super::meeting::{Deposit, Deposits};
+use super::operation::Meetings;
 use crate::algorithms::{Parcel, join, parts_along};
 use crate::elements::Buffer;
 use crate::{ReduceOp, Request, Result, chunk};

@@ -1,22 +1,22 @@
 //! One rank's end of one group: the [`Communicator`] of the thread engine.
 
 use super::direct;
-use super::exchange::{Message, Tag};
-use super::meeting::{Deposit, Deposits};
+use super::exchange::Tag;
+use super::handle::{Handle, Slot};
+use super::meeting::Deposit;
+use super::operation::{Line, Meetings, prepare};
 use super::stream::Stream;
 use super::world::{Asked, World, stopped};
-use crate::algorithms::{self, Parcel, Wire};
+use crate::algorithms;
 use crate::pending::Ticket;
 use crate::traffic::Counter;
 use crate::volume::Place;
-use crate::{
-    Algorithm, Call, Clock, Communicator, Failure, Operation, Pending, Request, Result, Sent, Topology, Traffic,
-};
+use crate::{Algorithm, Call, Clock, Communicator, Operation, Pending, Request, Result, Sent, Topology, Traffic};
 use candle_core::{Device, Tensor};
 use ledger::Kind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// What all groups of one rank share.
 pub(crate) struct Seat {
@@ -29,12 +29,13 @@ pub(crate) struct Seat {
     pub(crate) traffic: Counter,
 }
 
-struct Group {
+/// One rank's part of a group.
+pub(crate) struct Group {
     /// The same number on every rank of the group.
-    id: u64,
-    members: Arc<[usize]>,
-    place: Place,
-    seat: Arc<Seat>,
+    pub(crate) id: u64,
+    pub(crate) members: Arc<[usize]>,
+    pub(crate) place: Place,
+    pub(crate) seat: Arc<Seat>,
     /// Collective operations so far.
     collectives: AtomicU64,
     traffic: Counter,
@@ -115,10 +116,11 @@ impl Endpoint {
 
     /// Queues `request` behind what the rank has begun.
     fn enqueue(&self, request: Request) -> Result<Handle> {
+        let kind = Kind::current();
         let _host = ledger::scope(Kind::Host);
         let slot = Arc::new(Slot::default());
         let handle = Handle { slot: slot.clone(), seat: self.0.seat.clone() };
-        let (endpoint, kind, issue) = (self.clone(), Kind::current(), self.0.seat.clock.issue());
+        let (endpoint, issue) = (self.clone(), self.0.seat.clock.issue());
         let call = request.call();
         self.0.seat.stream.enqueue(Box::new(move || {
             let outcome = catch_unwind(AssertUnwindSafe(|| endpoint.perform(&request, issue, kind)));
@@ -133,37 +135,6 @@ impl Endpoint {
         }))?;
         Ok(handle)
     }
-}
-
-/// The request with operands that an algorithm can work on: on CPU, contiguous, outside of the graph; and a copy where the result is
-/// computed over the operand.
-fn prepare(request: &Request, kind: Kind) -> Result<Request> {
-    let on_cpu = |tensor: &Tensor| tensor.detach().to_device(&Device::Cpu)?.contiguous();
-    let mut local = request.clone();
-    match &mut local {
-        Request::AllReduce { tensor, in_place, .. } => {
-            let prepared = on_cpu(tensor)?;
-            let fresh = *in_place || !tensor.device().is_cpu() || !tensor.is_contiguous();
-            *tensor = if fresh {
-                prepared
-            } else {
-                let _kind = ledger::scope(kind);
-                Parcel::of(&prepared)?.buffer.into_tensor(prepared.dims())?
-            };
-        }
-        Request::AllGather { tensor, .. }
-        | Request::ReduceScatter { tensor, .. }
-        | Request::Broadcast { tensor, .. }
-        | Request::Send { tensor, .. }
-        | Request::SendReceive { tensor, .. } => *tensor = on_cpu(tensor)?,
-        Request::AllToAll { parts } => {
-            for part in parts {
-                *part = on_cpu(part)?;
-            }
-        }
-        Request::Receive { .. } | Request::Barrier => {}
-    }
-    Ok(local)
 }
 
 impl Communicator for Endpoint {
@@ -234,118 +205,5 @@ impl Communicator for Endpoint {
 
     fn traffic(&self) -> Traffic {
         self.0.traffic.read()
-    }
-}
-
-/// The wire of one operation: counts its bytes, and keeps its time.
-struct Line<'a> {
-    group: &'a Group,
-    asked: &'a Asked,
-    tag: Tag,
-    at: f64,
-    sent: Sent,
-}
-
-impl Wire for Line<'_> {
-    fn place(&self) -> &Place {
-        &self.group.place
-    }
-
-    fn exchange(&mut self, send: Option<(usize, Parcel)>, receive: Option<usize>) -> Result<Option<Parcel>> {
-        let Group { members, place, seat, .. } = self.group;
-        let mut over = self.at;
-        let send = send.map(|(to, Parcel { buffer, shape })| {
-            let bytes = buffer.bytes();
-            let tier = Topology::tier(place.nodes()[place.rank()], place.nodes()[to]);
-            let name = || format!("{} to rank {}", self.asked.call.operation, members[to]);
-            let arrival = seat.clock.send(self.at, tier, &seat.topology.link(tier), bytes, name).arrival;
-            self.sent += Sent::over(tier, bytes);
-            over = over.max(arrival);
-            (members[to], Message { buffer, shape, arrival })
-        });
-        let from = receive.map(|from| members[from]);
-        let received = seat.world.exchange(seat.rank, self.asked, self.tag, send, from)?;
-        if let Some(Message { arrival, .. }) = received {
-            over = over.max(arrival);
-        }
-        self.at = over;
-        Ok(received.map(|Message { buffer, shape, .. }| Parcel { buffer, shape }))
-    }
-}
-
-/// The meetings of one operation, in order.
-pub(crate) struct Meetings<'a> {
-    group: &'a Group,
-    asked: &'a Asked,
-    number: u64,
-    phase: u32,
-}
-
-impl Meetings<'_> {
-    pub(crate) fn rank(&self) -> usize {
-        self.group.place.rank()
-    }
-
-    pub(crate) fn size(&self) -> usize {
-        self.group.place.size()
-    }
-
-    pub(crate) fn meet(&mut self, deposit: Deposit) -> Result<Deposits> {
-        let Group { id, place, seat, .. } = self.group;
-        let key = (*id, self.number, self.phase);
-        self.phase += 1;
-        seat.world.meet(seat.rank, place.rank(), self.asked, key, deposit)
-    }
-}
-
-/// Where a queued operation leaves its outcome.
-struct Slot<T> {
-    outcome: Mutex<Option<Result<T>>>,
-    filled: Condvar,
-}
-
-impl<T> Default for Slot<T> {
-    fn default() -> Self {
-        Self { outcome: Mutex::new(None), filled: Condvar::new() }
-    }
-}
-
-impl<T> Slot<T> {
-    fn fill(&self, outcome: Result<T>) {
-        *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
-        self.filled.notify_all();
-    }
-
-    fn take(&self) -> Result<T> {
-        let mut outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            match outcome.take() {
-                Some(outcome) => return outcome,
-                None => outcome = self.filled.wait(outcome).unwrap_or_else(PoisonError::into_inner),
-            }
-        }
-    }
-}
-
-/// A queued operation.
-struct Handle {
-    slot: Arc<Slot<(Vec<Tensor>, f64)>>,
-    seat: Arc<Seat>,
-}
-
-impl Ticket for Handle {
-    type Output = Vec<Tensor>;
-
-    fn wait(&mut self) -> Result<Vec<Tensor>> {
-        // What the rank computed until now comes before its wait.
-        self.seat.clock.issue();
-        let (results, end) = self.slot.take()?;
-        self.seat.clock.wait(end);
-        Ok(results)
-    }
-
-    fn abort(&mut self) {
-        let message = "it panicked with an operation under way".to_owned();
-        self.seat.world.abort(Failure::Panic { rank: self.seat.rank, message });
     }
 }

@@ -3,7 +3,7 @@
 use crate::inputs::{Data, operand, watched};
 use candle_core::DType;
 use collective::{Algorithm, ClockKind, Error, Lane, Link, Options, ReduceOp, Roofline, Tier, Topology, launch};
-use ledger::{Observer, Operation, Phase};
+use ledger::{Operation, Phase};
 
 const LINK: Link = Link { name: "test", latency: 1e-3, bandwidth: 1e6 };
 const SLOW: Link = Link { name: "slow", latency: 1e-2, bandwidth: 1e5 };
