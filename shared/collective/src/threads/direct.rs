@@ -14,8 +14,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 /// Up to this size every rank copies its operand and adds all copies itself: one meeting.
 const SMALL: usize = 64 << 10;
-/// Bytes that a rank reduces before it writes: with the operands of a few ranks they stay in a core's cache.
-const BLOCK: usize = 256 << 10;
+/// Bytes that a rank reduces before it writes. Less stays in a nearer cache, but means more meetings; measured from 32 KiB to 4 MiB.
+const BLOCK: usize = 1 << 20;
 
 /// Does `request`, whose tensors are contiguous and on CPU; results are allocated as `kind`.
 pub(crate) fn run(meetings: &mut Meetings<'_>, request: &Request, kind: Kind) -> Result<Vec<Tensor>> {

@@ -13,6 +13,14 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Thread, available_parallelism};
+use std::time::{Duration, Instant};
+
+/// A sleeping thread takes some 10 µs to wake up, far longer on a virtual machine; a message between two cores takes 1.
+const PATIENCE: Duration = Duration::from_micros(50);
+/// Looks at the bell per look at the time.
+const LOOKS: usize = 50;
+/// How often a rank lets others go first before it sleeps: with several ranks per core, the one it waits for may be next.
+const YIELDS: usize = 4;
 
 /// A call as the others see it, with its group.
 #[derive(Clone, Debug)]
@@ -65,8 +73,8 @@ pub(crate) struct World {
     state: Mutex<State>,
     failed: AtomicBool,
     bells: Vec<Bell>,
-    /// How often a rank looks at its bell before it sleeps: none if ranks must share cores.
-    spins: u32,
+    /// How long a rank looks at its bell before it sleeps: not at all if ranks must share cores.
+    patience: Duration,
 }
 
 impl World {
@@ -78,7 +86,7 @@ impl World {
             state: Mutex::new(State { ranks, communicators: 1, ..State::default() }),
             failed: AtomicBool::new(false),
             bells: (0..size).map(|_| Bell::default()).collect(),
-            spins: if size <= cores { 3_000 } else { 0 },
+            patience: if size <= cores { PATIENCE } else { Duration::ZERO },
         }
     }
 
@@ -117,13 +125,16 @@ impl World {
 
     /// Returns once the bell has rung: looks, gives way, then sleeps.
     fn listen(&self, bell: &AtomicU32, silent: u32) {
-        for _ in 0..self.spins {
-            if bell.load(Ordering::Acquire) != silent {
-                return;
+        let start = Instant::now();
+        while start.elapsed() < self.patience {
+            for _ in 0..LOOKS {
+                if bell.load(Ordering::Acquire) != silent {
+                    return;
+                }
+                std::hint::spin_loop();
             }
-            std::hint::spin_loop();
         }
-        for _ in 0..4 {
+        for _ in 0..YIELDS {
             if bell.load(Ordering::Acquire) != silent {
                 return;
             }
