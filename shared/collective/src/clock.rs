@@ -74,7 +74,7 @@ impl ClockKind {
 }
 
 /// What a rank was busy with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Lane {
     /// Computing.
     Compute,
@@ -133,9 +133,12 @@ impl Clock {
         }
     }
 
-    /// The timeline so far; it starts again. Empty unless the launch asked for one.
+    /// The timeline so far, in order of time; it starts again. Empty unless the launch asked for one.
     pub fn take_spans(&self) -> Vec<Span> {
-        std::mem::take(&mut self.lock().spans)
+        let mut spans = std::mem::take(&mut self.lock().spans);
+        // The two threads of a rank note their spans in any order; the times do not depend on that.
+        spans.sort_by(|a, b| a.start.total_cmp(&b.start).then(a.lane.cmp(&b.lane)).then(a.end.total_cmp(&b.end)));
+        spans
     }
 
     /// Computing takes `seconds` more, for schedules that are simulated instead of run. Nothing under the wall and CPU clocks.

@@ -60,7 +60,7 @@ impl Link {
 }
 
 /// Which link lies between two ranks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Tier {
     /// Both are on one node.
     Within,

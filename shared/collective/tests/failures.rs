@@ -106,7 +106,7 @@ fn step(group: &dyn Communicator, style: usize, fault: Option<Fault>) -> Result<
         Some(Fault::Operation) => drop(group.all_gather(&good, 0)?),
         Some(Fault::EarlyReturn) => return Ok(false),
         Some(Fault::PanicWithHandle) => {
-            let _under_way = group.start_send(&good, (group.rank() + 1) % group.size())?;
+            let _under_way = group.start_all_reduce(&good, sum)?;
             panic!("a fault of the test");
         }
     }

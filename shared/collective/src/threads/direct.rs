@@ -7,7 +7,7 @@ use super::meeting::{Deposit, Deposits};
 use super::operation::Meetings;
 use crate::algorithms::{Parcel, join, parts_along};
 use crate::elements::Buffer;
-use crate::{ReduceOp, Request, Result, chunk};
+use crate::{Error, ReduceOp, Request, Result, chunk};
 use candle_core::Tensor;
 use ledger::Kind;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -97,35 +97,37 @@ fn all_reduce(meetings: &mut Meetings<'_>, tensor: &Tensor, op: ReduceOp) -> Res
     total.write_to(tensor)
 }
 
-/// Block by block: each rank reduces its part of the block into memory of its own; then, after a meeting, each writes the whole block.
-/// So the operands pass through the cache once.
+/// Block by block: each rank reduces its part of the block into memory of its own; after a meeting, each writes the whole block over its
+/// tensor. So the operands pass through the cache once.
+///
+/// One meeting per block is enough. Who is ahead reads block k + 1 of a tensor whose owner still writes block k; and parts lie in two
+/// places in turn, so that those of block k are written over only after the meeting of block k + 1, when everybody has used them.
 fn all_reduce_blocks(meetings: &mut Meetings<'_>, flat: &Tensor, op: ReduceOp) -> Result<()> {
     let (rank, size) = (meetings.rank(), meetings.size());
     let part = BLOCK / flat.dtype().size_in_bytes();
     let (block, elements) = (part * size, flat.elem_count());
-    let scratch = Arc::new(RwLock::new(Buffer::zeros(flat.dtype(), part)?));
-    let all = meetings.meet(Deposit::Shared(flat.clone(), scratch.clone()))?;
+    let place = || Ok::<_, Error>(RwLock::new(Buffer::zeros(flat.dtype(), part)?));
+    let own = Arc::new([place()?, place()?]);
+    let all = meetings.meet(Deposit::Shared(flat.clone(), own.clone()))?;
     let shared = all.iter().filter_map(|deposit| match deposit {
-        Deposit::Shared(tensor, scratch) => Some((tensor, scratch)),
+        Deposit::Shared(tensor, parts) => Some((tensor, parts)),
         _ => None,
     });
-    let shared: Vec<_> = shared.collect();
-    for start in (0..elements).step_by(block) {
+    let (tensors, parts): (Vec<_>, Vec<_>) = shared.unzip();
+    for (number, start) in (0..elements).step_by(block).enumerate() {
         let length = block.min(elements - start);
-        let range = |index| {
+        let view = |tensor: &Tensor, index| {
             let part = chunk(length, size, index);
-            (start + part.start, part.len())
+            tensor.narrow(0, start + part.start, part.len())
         };
-        let (first, count) = range(rank);
-        let mine: Vec<_> =
-            shared.iter().map(|(tensor, _)| tensor.narrow(0, first, count)).collect::<candle_core::Result<_>>()?;
-        scratch.write().unwrap_or_else(PoisonError::into_inner).reduce(op, &mine)?;
+        let mine: Vec<_> = tensors.iter().map(|tensor| view(tensor, rank)).collect::<candle_core::Result<_>>()?;
+        own[number % 2].write().unwrap_or_else(PoisonError::into_inner).reduce(op, &mine)?;
         meetings.meet(Deposit::Nothing)?;
-        for (index, (_, scratch)) in shared.iter().enumerate() {
-            let (first, count) = range(index);
-            scratch.read().unwrap_or_else(PoisonError::into_inner).write_to(&flat.narrow(0, first, count)?)?;
+        for (index, part) in parts.iter().enumerate() {
+            let part = part[number % 2].read().unwrap_or_else(PoisonError::into_inner);
+            part.write_to(&view(flat, index)?)?;
         }
-        meetings.meet(Deposit::Nothing)?;
     }
+    // Nobody reads this rank's tensor any more: the last block was read before its meeting.
     Ok(())
 }

@@ -18,8 +18,8 @@ pub(crate) enum Deposit {
     Nothing,
     /// Tensors that the others may read until the next meeting.
     Tensors(Vec<Tensor>),
-    /// A tensor that is reduced in place, and memory for this rank's part of a block of it.
-    Shared(Tensor, Arc<RwLock<Buffer>>),
+    /// A tensor that is reduced in place, and memory for this rank's parts of two blocks of it.
+    Shared(Tensor, Arc<[RwLock<Buffer>; 2]>),
     /// Color and key.
     Split(usize, usize),
 }

@@ -15,12 +15,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Thread, available_parallelism};
 use std::time::{Duration, Instant};
 
-/// A sleeping thread takes some 10 µs to wake up, far longer on a virtual machine; a message between two cores takes 1.
-const PATIENCE: Duration = Duration::from_micros(50);
+/// How long a rank only looks at its bell: a message between two cores takes 1 µs.
+const SPIN: Duration = Duration::from_micros(5);
+/// How long it then gives way to other threads, the one it waits for perhaps, before it sleeps: a sleeping thread takes 10 µs to wake up, and
+/// 50 µs on a virtual machine.
+const YIELD: Duration = Duration::from_micros(50);
 /// Looks at the bell per look at the time.
 const LOOKS: usize = 50;
-/// How often a rank lets others go first before it sleeps: with several ranks per core, the one it waits for may be next.
-const YIELDS: usize = 4;
 
 /// A call as the others see it, with its group.
 #[derive(Clone, Debug)]
@@ -73,8 +74,8 @@ pub(crate) struct World {
     state: Mutex<State>,
     failed: AtomicBool,
     bells: Vec<Bell>,
-    /// How long a rank looks at its bell before it sleeps: not at all if ranks must share cores.
-    patience: Duration,
+    /// [`SPIN`], or no time at all if ranks must share cores.
+    spin: Duration,
 }
 
 impl World {
@@ -86,7 +87,7 @@ impl World {
             state: Mutex::new(State { ranks, communicators: 1, ..State::default() }),
             failed: AtomicBool::new(false),
             bells: (0..size).map(|_| Bell::default()).collect(),
-            patience: if size <= cores { PATIENCE } else { Duration::ZERO },
+            spin: if size <= cores { SPIN } else { Duration::ZERO },
         }
     }
 
@@ -126,7 +127,7 @@ impl World {
     /// Returns once the bell has rung: looks, gives way, then sleeps.
     fn listen(&self, bell: &AtomicU32, silent: u32) {
         let start = Instant::now();
-        while start.elapsed() < self.patience {
+        while start.elapsed() < self.spin {
             for _ in 0..LOOKS {
                 if bell.load(Ordering::Acquire) != silent {
                     return;
@@ -134,7 +135,7 @@ impl World {
                 std::hint::spin_loop();
             }
         }
-        for _ in 0..YIELDS {
+        while start.elapsed() < YIELD {
             if bell.load(Ordering::Acquire) != silent {
                 return;
             }
