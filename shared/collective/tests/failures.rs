@@ -8,6 +8,9 @@ use collective::{Algorithm, Cause, Communicator, Error, Failure, Options, Rank, 
 use std::sync::{Mutex, MutexGuard, Once, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
+/// What is over at once takes at most this: detection is by events, so the figure only allows for a machine that runs other programs first.
+const STANDSTILL: Duration = Duration::from_secs(10);
+
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
@@ -45,8 +48,8 @@ fn failure_of(
     let thread = std::thread::spawn(move || done.send(launch(world, &options, body)));
     let outcome = wait.recv_timeout(Duration::from_secs(30)).expect("still running after 30 s: a hang");
     thread.join().unwrap().unwrap();
-    // A thread is listed for a moment after it was joined.
-    let deadline = Instant::now() + Duration::from_secs(1);
+    // A thread is listed for a moment after its work is done, a long one where a machine is shared and this process stands still.
+    let deadline = Instant::now() + STANDSTILL;
     while rank_threads() > 0 && Instant::now() < deadline {
         std::thread::yield_now();
     }
@@ -142,7 +145,7 @@ fn two_hundred_random_failures_end_as_one_error_that_names_the_right_rank() {
         let case = format!(
             "case {case}, seed {seed}: {fault:?} of rank {victim} of {world}, {algorithm}, style {style}: {text}"
         );
-        assert!(start.elapsed() < Duration::from_secs(2), "{:?}, {case}", start.elapsed());
+        assert!(start.elapsed() < STANDSTILL, "{:?}, {case}", start.elapsed());
         assert!(text.contains(&format!("rank {victim}")), "{case}");
         match (&*failure, fault) {
             (Failure::Panic { rank, message }, Fault::Panic | Fault::PanicWithHandle) => {
@@ -305,7 +308,7 @@ fn a_blocked_rank_stops_soon_after_another_fails_and_a_computing_one_at_its_next
             }
             1 => {
                 let error = rank.communicator().recv(0).unwrap_err();
-                assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+                assert!(start.elapsed() < STANDSTILL, "{:?}", start.elapsed());
                 assert!(matches!(error, Error::Stopped { rank: 1, .. }), "{error}");
             }
             _ => {
