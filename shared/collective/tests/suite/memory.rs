@@ -3,8 +3,8 @@
 use crate::inputs::watched;
 use crate::values::options;
 use candle_core::{DType, Device, Tensor};
-use collective::{Algorithm, Error, ReduceOp, launch};
-use ledger::Kind;
+use collective::{Algorithm, Error, Failure, Options, ReduceOp, launch};
+use ledger::{Kind, Operation, Phase};
 
 #[global_allocator]
 static ALLOCATOR: ledger::CountingAllocator = ledger::CountingAllocator;
@@ -69,5 +69,24 @@ fn buffers_are_communication_and_a_ring_holds_chunks_of_them() {
             Ok::<_, Error>(())
         })
         .unwrap();
+    });
+}
+
+#[test]
+fn a_rank_whose_device_is_too_small_is_named_with_its_figures() {
+    watched(30, || {
+        let options = Options { device_memory: Some(BYTES), ..Options::default() };
+        let outcome = launch(2, &options, |rank| {
+            let _activations = ledger::scope(Kind::Activations);
+            let _held = if rank.rank() == 1 { Some((tensor()?, tensor()?)) } else { None };
+            let shape = vec![1];
+            let done =
+                Operation { name: "linear", label: "w".into(), phase: Phase::Forward, shape, flops: 1, bytes: 1 };
+            rank.observer().observe(&done)?;
+            rank.communicator().barrier()
+        });
+        let Err(Error::Failed(failure)) = outcome else { panic!("2 MiB do not fit 1 MiB") };
+        assert!(matches!(&*failure, Failure::Error { rank: 1, .. }), "{failure}");
+        assert!(failure.to_string().contains("rank 1 is out of device memory"), "{failure}");
     });
 }

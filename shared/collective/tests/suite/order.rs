@@ -117,3 +117,29 @@ fn a_rank_is_one_thread_with_its_name_its_ledger_and_a_pool_of_one() {
         }
     });
 }
+
+#[test]
+fn an_operand_may_be_overwritten_as_soon_as_its_call_returns() {
+    watched(60, || {
+        for algorithm in Algorithm::ALL {
+            launch(3, &options(algorithm), |rank| {
+                let (group, length) = (rank.communicator(), 40_000);
+                let of = |rank: usize, round: u64| operand(Data::Dyadic, DType::F32, round, rank, &[length]);
+                for round in 0..10 {
+                    let mine = of(rank.rank(), round);
+                    let spoil = || mine.slice_set(&Tensor::full(-1e6f32, length, mine.device())?, 0, 0);
+                    let gathered = match round % 4 {
+                        0 => group.all_gather(&mine, 0)?,
+                        1 => group.reduce_scatter(&mine, ReduceOp::Sum, 0)?,
+                        2 => group.broadcast(&mine, 1)?,
+                        _ => group.all_reduce(&mine, ReduceOp::Sum)?,
+                    };
+                    spoil()?;
+                    assert!(numbers(&gathered).iter().all(|&value| value >= 0.0), "{algorithm}, round {round}");
+                }
+                Ok::<_, Error>(())
+            })
+            .unwrap();
+        }
+    });
+}

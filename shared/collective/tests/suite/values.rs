@@ -206,6 +206,26 @@ fn large_operands_are_reduced_like_small_ones() {
 }
 
 #[test]
+fn many_blocks_in_place_do_not_run_into_each_other() {
+    watched(60, || {
+        // Ones stay powers of the group's size, however often they are added up.
+        for size in [2, 3] {
+            launch(size, &options(Algorithm::Direct), |rank| {
+                let tensor = Tensor::ones(8_000_001, DType::F32, &candle_core::Device::Cpu)?;
+                for round in 1..=6 {
+                    rank.communicator().all_reduce_in_place(&tensor, ReduceOp::Sum)?;
+                    let (least, most) = (tensor.min(0)?.to_vec0::<f32>()?, tensor.max(0)?.to_vec0::<f32>()?);
+                    let expected = (size as f32).powi(round);
+                    assert_eq!((least, most), (expected, expected), "round {round}, {size} ranks");
+                }
+                Ok::<_, Error>(())
+            })
+            .unwrap();
+        }
+    });
+}
+
+#[test]
 fn low_precision_is_added_in_f32() {
     watched(30, || {
         // 256 + 1 = 256 in bf16: with sums in bf16, the ones would be lost one by one.
