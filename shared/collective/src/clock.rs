@@ -3,7 +3,9 @@
 //! Under [`ClockKind::Roofline`] real arithmetic is done, but time is what a chosen device would take: the clock is an
 //! [`Observer`], and each operation advances the compute time. A message starts at max(its issue, the link being free), occupies the
 //! link for bytes / bandwidth, arrives a latency later ([`Link::pass`]); who waits for it, on either side, goes on no earlier than its
-//! arrival. Nothing depends on the machine or its load: two cores show the timeline of 64 GPUs, the same each time.
+//! arrival. Operations that are under way at once share a rank's links in the order of their issue, and nothing else: a
+//! tensor-parallel all-reduce inside of a node and a data-parallel one between nodes overlap. Nothing depends on the machine or its
+//! load: two cores show the timeline of 64 GPUs, the same each time.
 
 use crate::{Error, Link, Passage, Result, Tier};
 use ledger::{Kind, Observer, Operation};
@@ -107,8 +109,6 @@ pub struct Clock {
 #[derive(Debug, Default)]
 struct Times {
     compute: f64,
-    /// When the last communicator call ended: calls run one after the other.
-    stream: f64,
     link_free: [f64; 2],
     /// The thread whose CPU time counts, and its reading up to which it was counted.
     cpu: Option<(ThreadId, Duration)>,
@@ -156,11 +156,6 @@ impl Clock {
         self.counted().compute
     }
 
-    /// When an operation issued at `issue` begins: operations run one after the other.
-    pub(crate) fn begin(&self, issue: f64) -> f64 {
-        self.lock().stream.max(issue)
-    }
-
     /// A message leaves over the link of `tier`.
     pub(crate) fn send(&self, at: f64, tier: Tier, link: &Link, bytes: u64, name: impl FnOnce() -> String) -> Passage {
         if !self.kind.models_links() {
@@ -171,11 +166,6 @@ impl Clock {
         times.link_free[tier as usize] = passage.free;
         self.note(&mut times, Lane::Link(tier), passage.start, passage.free, name);
         passage
-    }
-
-    /// The operation is over.
-    pub(crate) fn end(&self, at: f64) {
-        self.lock().stream = at;
     }
 
     /// The computing thread has waited for what was over at `end`.

@@ -80,9 +80,8 @@ impl Endpoint {
         }
         let device = request.operands().first().map_or(Device::Cpu, |tensor| tensor.device().clone());
         let local = prepare(request, kind)?;
-        let at = group.seat.clock.begin(issue);
         let tag = Tag { communicator: group.id, collective };
-        let mut line = Line { group, asked: &asked, tag, at, sent: Sent::default() };
+        let mut line = Line { group, asked: &asked, tag, at: issue, sent: Sent::default() };
         let mut results = match collective {
             Some(number) if group.seat.algorithm == Algorithm::Direct => {
                 let mut meetings = Meetings { group, asked: &asked, number, phase: 0 };
@@ -91,7 +90,6 @@ impl Endpoint {
             _ => algorithms::run(&mut line, group.seat.algorithm, &local, kind)?,
         };
         let (at, sent) = (line.at, line.sent);
-        group.seat.clock.end(at);
         if let (Request::AllReduce { tensor, in_place, .. }, Request::AllReduce { tensor: reduced, .. }) =
             (request, &local)
         {

@@ -101,6 +101,34 @@ fn a_receiver_goes_on_no_earlier_than_the_message_arrives() {
 }
 
 #[test]
+fn messages_under_way_at_once_share_a_tiers_link_and_no_other() {
+    watched(30, || {
+        let times = launch(3, &options(Algorithm::Ring, 2), |rank| {
+            let (group, tensor) = (rank.communicator(), operand(Data::Dyadic, DType::F32, 1, 0, &[250]));
+            let mut times = Vec::new();
+            if rank.rank() == 0 {
+                let all = [1, 1, 2].map(|to| group.start_send(&tensor, to));
+                for pending in all {
+                    pending?.wait()?;
+                    times.push(rank.clock().now());
+                }
+            } else {
+                for _ in 0..3 - rank.rank() {
+                    group.recv(0)?;
+                    times.push(rank.clock().now());
+                }
+            }
+            Ok::<_, Error>(times)
+        });
+        let times = times.unwrap();
+        close(times[1][0], 0.002, "1 ms of bytes, 1 ms of latency");
+        close(times[1][1], 0.003, "the second leaves when the first has left, not when it has arrived");
+        close(times[2][0], 0.020, "10 ms and 10 ms over the other link, which was free at once");
+        assert_eq!(times[0], [times[1][0], times[1][1], times[2][0]], "a sender that waits, waits for the arrival");
+    });
+}
+
+#[test]
 fn the_timeline_of_sixty_four_ranks_is_the_same_on_every_run() {
     watched(120, || {
         for algorithm in [Algorithm::Ring, Algorithm::Tree, Algorithm::Hierarchical] {
