@@ -1,4 +1,5 @@
-//! All-reduce in place, as a gradient synchronisation uses it: the median time of 4 KiB, the payload per second of 64 MiB.
+//! All-reduce in place, as a gradient synchronisation uses it: the median time of 4 KiB, the payload per second of 64
+//! MiB.
 //!
 //! `RAYON_NUM_THREADS=1 CANDLE_NUM_THREADS=1 cargo bench --profile dev -p collective -p lab --bench all_reduce`
 #![allow(missing_docs)]

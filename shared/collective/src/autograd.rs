@@ -1,7 +1,7 @@
 //! Collective operations in candle's graph: any operation forward, any operation backward.
 //!
-//! The pairs of Megatron-LM (Shoeybi et al., 2019; Korthikanti et al., 2022) are named as verbs. What one rank receives in the backward is
-//! what its graph reaches: all ranks of the group must walk the same graph.
+//! The pairs of Megatron-LM (Shoeybi et al., 2019; Korthikanti et al., 2022) are named as verbs. What one rank receives
+//! in the backward is what its graph reaches: all ranks of the group must walk the same graph.
 
 use crate::{Communicator, ReduceOp, Result};
 use candle_core::{CpuStorage, CudaStorage, CustomOp1, Layout, Shape, Storage, Tensor};
@@ -41,7 +41,8 @@ pub fn reduce_from_group(communicator: &Arc<dyn Communicator>, x: &Tensor) -> Re
     with_backward(communicator, x, |group, x| group.all_reduce(x, ReduceOp::Sum), |_, dy| Ok(dy.clone()))
 }
 
-/// All-gather forward, reduce-scatter backward: `[…, n, …]` → `[…, n · size, …]` along `dim`, cut as [`chunk`](crate::chunk) does.
+/// All-gather forward, reduce-scatter backward: `[…, n, …]` → `[…, n · size, …]` along `dim`, cut as
+/// [`chunk`](crate::chunk) does.
 ///
 /// # Errors
 /// As [`with_backward`].

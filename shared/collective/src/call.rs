@@ -1,4 +1,5 @@
-//! What a rank asks for: an operation as data ([`Request`]), and its description without the values ([`Call`]), which ranks must agree on.
+//! What a rank asks for: an operation as data ([`Request`]), and its description without the values ([`Call`]), which
+//! ranks must agree on.
 
 use crate::elements::travels;
 use crate::{Error, Result};
@@ -66,7 +67,8 @@ impl fmt::Display for Operation {
     }
 }
 
-/// An operation with its operands, as an engine gets it. The methods of [`Communicator`](crate::Communicator) make these.
+/// An operation with its operands, as an engine gets it. The methods of [`Communicator`](crate::Communicator) make
+/// these.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub enum Request {

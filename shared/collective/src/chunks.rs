@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-/// Part `index` of `length` elements cut into `parts`: every part has `length / parts` elements, the first `length % parts` have one
-/// more. Parts may be empty; together they are the whole, in order.
+/// Part `index` of `length` elements cut into `parts`: every part has `length / parts` elements, the first `length %
+/// parts` have one more. Parts may be empty; together they are the whole, in order.
 ///
 /// ```
 /// let parts: Vec<_> = (0..4).map(|rank| collective::chunk(10, 4, rank)).collect();

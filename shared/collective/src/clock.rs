@@ -1,11 +1,11 @@
 //! The clock of a rank: a time for what it computes, and a time per tier for its links.
 //!
 //! Under [`ClockKind::Roofline`] real arithmetic is done, but time is what a chosen device would take: the clock is an
-//! [`Observer`], and each operation advances the compute time. A message starts at max(its issue, the link being free), occupies the
-//! link for bytes / bandwidth, arrives a latency later ([`Link::pass`]); who waits for it, on either side, goes on no earlier than its
-//! arrival. Operations that are under way at once share a rank's links in the order of their issue, and nothing else: a
-//! tensor-parallel all-reduce inside of a node and a data-parallel one between nodes overlap. Nothing depends on the machine or its
-//! load: two cores show the timeline of 64 GPUs, the same each time.
+//! [`Observer`], and each operation advances the compute time. A message starts at max(its issue, the link being free),
+//! occupies the link for bytes / bandwidth, arrives a latency later ([`Link::pass`]); who waits for it, on either side,
+//! goes on no earlier than its arrival. Operations that are under way at once share a rank's links in the order of
+//! their issue, and nothing else: a tensor-parallel all-reduce inside of a node and a data-parallel one between nodes
+//! overlap. Nothing depends on the machine or its load: two cores show the timeline of 64 GPUs, the same each time.
 
 use crate::{Error, Link, Passage, Result, Tier};
 use ledger::{Kind, Observer, Operation};
@@ -141,7 +141,8 @@ impl Clock {
         spans
     }
 
-    /// Computing takes `seconds` more, for schedules that are simulated instead of run. Nothing under the wall and CPU clocks.
+    /// Computing takes `seconds` more, for schedules that are simulated instead of run. Nothing under the wall and CPU
+    /// clocks.
     pub fn advance(&self, name: &str, seconds: f64) {
         if let ClockKind::Roofline(_) = self.kind {
             let mut times = self.lock();

@@ -6,17 +6,20 @@ use std::sync::Arc;
 
 /// One rank's end of a group of ranks.
 ///
-/// An engine implements five methods on operations as data ([`Communicator::run`] and [`Communicator::start`] on a [`Request`]); the rest
-/// are the methods to call. Rules that hold for all:
+/// An engine implements five methods on operations as data ([`Communicator::run`] and [`Communicator::start`] on a
+/// [`Request`]); the rest are the methods to call. Rules that hold for all:
 ///
-/// - The calls of one rank run one after the other, **in the order of their issue**, blocking or not, in all its groups.
-/// - Every rank of a group must ask for the same collective operations in the same order, with operands of one shape and dtype.
-/// - Tensors: f64, f32, f16, bf16, u32, i64. Values travel in that dtype and are added in f32 or wider. Results are the same bits on every rank
-///   and share no memory with any operand. They are no part of candle's graph; see [`autograd`](crate::autograd).
+/// - The calls of one rank run one after the other, **in the order of their issue**, blocking or not, in all its
+///   groups.
+/// - Every rank of a group must ask for the same collective operations in the same order, with operands of one shape
+///   and dtype.
+/// - Tensors: f64, f32, f16, bf16, u32, i64. Values travel in that dtype and are added in f32 or wider. Results are the
+///   same bits on every rank and share no memory with any operand. They are no part of candle's graph; see
+///   [`autograd`](crate::autograd).
 /// - `start_…` returns at once. Its operand must not change before [`Pending::wait`].
 ///
-/// All return [`Error::Stopped`](crate::Error::Stopped) if the group failed, and [`Error::Argument`](crate::Error::Argument) for a call
-/// without meaning.
+/// All return [`Error::Stopped`](crate::Error::Stopped) if the group failed, and
+/// [`Error::Argument`](crate::Error::Argument) for a call without meaning.
 pub trait Communicator: Send + Sync {
     /// This rank in the group: 0 to size − 1.
     fn rank(&self) -> usize;
@@ -36,7 +39,8 @@ pub trait Communicator: Send + Sync {
     /// As above, as far as it is known at once.
     fn start(&self, request: Request) -> Result<Pending<Vec<Tensor>>>;
 
-    /// Cuts the group into one per `color`, ranks in the order of `key`, then of their rank here. Every rank must call it.
+    /// Cuts the group into one per `color`, ranks in the order of `key`, then of their rank here. Every rank must call
+    /// it.
     ///
     /// # Errors
     /// As above.
@@ -66,7 +70,8 @@ pub trait Communicator: Send + Sync {
         self.run(Request::AllReduce { tensor: tensor.clone(), op, in_place: true }).map(drop)
     }
 
-    /// The tensors of all ranks joined along `dim`, in order of rank: `[…, n, …]` on each gives `[…, n₀ + n₁ + …, …]`. They may differ in `n`.
+    /// The tensors of all ranks joined along `dim`, in order of rank: `[…, n, …]` on each gives `[…, n₀ + n₁ + …, …]`.
+    /// They may differ in `n`.
     ///
     /// # Errors
     /// As above.
@@ -74,7 +79,8 @@ pub trait Communicator: Send + Sync {
         one(self.run(Request::AllGather { tensor: tensor.clone(), dim })?)
     }
 
-    /// This rank's part along `dim` of the reduction: `[…, n, …]` gives `[…, n / size (+ 1), …]`, cut as [`chunk`](crate::chunk) does.
+    /// This rank's part along `dim` of the reduction: `[…, n, …]` gives `[…, n / size (+ 1), …]`, cut as
+    /// [`chunk`](crate::chunk) does.
     ///
     /// # Errors
     /// As above.
@@ -82,7 +88,8 @@ pub trait Communicator: Send + Sync {
         one(self.run(Request::ReduceScatter { tensor: tensor.clone(), op, dim })?)
     }
 
-    /// The tensor of rank `root`, on every rank. The others give one of the same shape and dtype; its values do not matter.
+    /// The tensor of rank `root`, on every rank. The others give one of the same shape and dtype; its values do not
+    /// matter.
     ///
     /// # Errors
     /// As above.
@@ -90,7 +97,8 @@ pub trait Communicator: Send + Sync {
         one(self.run(Request::Broadcast { tensor: tensor.clone(), root })?)
     }
 
-    /// Part j goes to rank j; returns what every rank had for this one, in order of rank. Parts may have any shapes, also empty ones.
+    /// Part j goes to rank j; returns what every rank had for this one, in order of rank. Parts may have any shapes,
+    /// also empty ones.
     ///
     /// # Errors
     /// As above.
@@ -114,7 +122,8 @@ pub trait Communicator: Send + Sync {
         one(self.run(Request::Receive { from })?)
     }
 
-    /// Sends to `to` and receives from `from` at once: how neighbours exchange without waiting for each other in a circle.
+    /// Sends to `to` and receives from `from` at once: how neighbours exchange without waiting for each other in a
+    /// circle.
     ///
     /// # Errors
     /// As above.

@@ -1,7 +1,7 @@
 //! What is done to the elements of a message: copy, combine, write. One place that knows the dtypes.
 //!
-//! Values travel in the tensor's dtype and are combined in [`Element::Wide`]: f32 for f16 and bf16, else the type itself. Integers wrap
-//! around, as in MPI. A NaN survives `Max` and `Min`.
+//! Values travel in the tensor's dtype and are combined in [`Element::Wide`]: f32 for f16 and bf16, else the type
+//! itself. Integers wrap around, as in MPI. A NaN survives `Max` and `Min`.
 
 use crate::{ReduceOp, Result};
 use candle_core::{CpuStorage, DType, Device, InplaceOp1, Layout, Storage, Tensor};
@@ -209,7 +209,8 @@ impl Buffer {
         Ok(())
     }
 
-    /// The first elements of `self` become the reduction of `tensors`, in their order: contiguous, on CPU, of equal length.
+    /// The first elements of `self` become the reduction of `tensors`, in their order: contiguous, on CPU, of equal
+    /// length.
     pub(crate) fn reduce(&mut self, op: ReduceOp, tensors: &[Tensor]) -> Result<()> {
         let read: Vec<_> = tensors.iter().map(Tensor::storage_and_layout).collect();
         with_elements!(&mut self.0, into => {

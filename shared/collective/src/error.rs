@@ -127,7 +127,8 @@ pub struct Wait {
 }
 
 impl Failure {
-    /// The rank to look at first: that failed, that asked for something else, or that finished while others waited for it.
+    /// The rank to look at first: that failed, that asked for something else, or that finished while others waited for
+    /// it.
     pub fn rank(&self) -> usize {
         match self {
             Self::Error { rank, .. } | Self::Panic { rank, .. } => *rank,

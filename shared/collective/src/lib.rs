@@ -13,7 +13,8 @@
 //! # Ok::<(), collective::Error>(())
 //! ```
 //!
-//! - [`Communicator`]: the one trait over which ranks talk; [`Request`], [`Call`]: an operation as data; [`Pending`]: one that was begun;
+//! - [`Communicator`]: the one trait over which ranks talk; [`Request`], [`Call`]: an operation as data; [`Pending`]:
+//!   one that was begun;
 //! - [`launch`]: ranks as threads of this process; [`Failure`]: the one reason why they stopped;
 //! - [`Algorithm`], [`Traffic`], [`volume`]: how operations are done, what they sent, what they must send;
 //! - [`Link`], [`Topology`], [`Clock`]: how long that takes;

@@ -25,14 +25,15 @@ pub struct Passage {
 }
 
 impl Link {
-    /// NVLink 4: 900 GB/s per H100 in both directions together (NVIDIA H100 data sheet), so half of it one way. Latency: NCCL's tuning
-    /// table, one hop of a ring over NVLink, protocol Simple.
+    /// NVLink 4: 900 GB/s per H100 in both directions together (NVIDIA H100 data sheet), so half of it one way.
+    /// Latency: NCCL's tuning table, one hop of a ring over NVLink, protocol Simple.
     pub const NVLINK: Self = Self { name: "NVLink", latency: 3.4e-6, bandwidth: 450e9 };
     /// PCI Express 5.0 ×16: 32 GT/s per lane, 128b/130b coded (PCI-SIG). Latency: the same table, PCI.
     pub const PCIE: Self = Self { name: "PCIe", latency: 5.7e-6, bandwidth: 63e9 };
     /// InfiniBand NDR: 400 Gb/s per port (NVIDIA ConnectX-7 data sheet). Latency: the same table, network.
     pub const INFINIBAND: Self = Self { name: "InfiniBand", latency: 14e-6, bandwidth: 50e9 };
-    /// 10 Gigabit Ethernet: 10 Gb/s (IEEE 802.3ae). Latency: the same table, network; TCP on a loaded host takes longer.
+    /// 10 Gigabit Ethernet: 10 Gb/s (IEEE 802.3ae). Latency: the same table, network; TCP on a loaded host takes
+    /// longer.
     pub const ETHERNET: Self = Self { name: "Ethernet", latency: 14e-6, bandwidth: 1.25e9 };
 
     /// The presets.
@@ -50,8 +51,8 @@ impl Link {
         })
     }
 
-    /// A message of `bytes` that is issued at `issue`, on a link that is free from `free` on. The one rule for every timeline, of runs
-    /// and of simulations.
+    /// A message of `bytes` that is issued at `issue`, on a link that is free from `free` on. The one rule for every
+    /// timeline, of runs and of simulations.
     pub fn pass(&self, issue: f64, free: f64, bytes: u64) -> Passage {
         let start = issue.max(free);
         let free = start + bytes as f64 / self.bandwidth;

@@ -18,8 +18,8 @@ pub trait Ticket: Send {
     fn abort(&mut self);
 }
 
-/// An operation that was begun. [`Pending::wait`] for it; dropping it waits too, but loses its error. A drop during a panic does not
-/// wait: it ends the group, so that the other ranks stop.
+/// An operation that was begun. [`Pending::wait`] for it; dropping it waits too, but loses its error. A drop during a
+/// panic does not wait: it ends the group, so that the other ranks stop.
 #[must_use = "an operation is over when it was waited for"]
 pub struct Pending<T> {
     ticket: Option<Box<dyn Ticket<Output = T>>>,

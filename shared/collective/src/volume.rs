@@ -60,8 +60,8 @@ impl Place {
     }
 }
 
-/// Parent and children in a binomial tree over `size` ranks whose root is 0. The subtree of `rank` is `rank..rank + 2^k`, where 2^k is the
-/// lowest bit of `rank`; children are in ascending order.
+/// Parent and children in a binomial tree over `size` ranks whose root is 0. The subtree of `rank` is `rank..rank +
+/// 2^k`, where 2^k is the lowest bit of `rank`; children are in ascending order.
 pub fn binomial(rank: usize, size: usize) -> (Option<usize>, Vec<usize>) {
     let lowest = if rank == 0 { size.next_power_of_two() } else { 1 << rank.trailing_zeros() };
     let steps = std::iter::successors(Some(1), |step| Some(step * 2)).take_while(|&step| step < lowest);
@@ -81,8 +81,8 @@ pub(crate) fn by_node(nodes: &[usize]) -> Vec<Vec<usize>> {
     groups.into_iter().map(|(_, ranks)| ranks).collect()
 }
 
-/// Where a rank stands in a hierarchy: its node's ranks, its index there, the index of its node, and the number of ranks per node that own
-/// a chunk (that of the smallest node).
+/// Where a rank stands in a hierarchy: its node's ranks, its index there, the index of its node, and the number of
+/// ranks per node that own a chunk (that of the smallest node).
 pub(crate) struct Local {
     pub(crate) node: Vec<usize>,
     pub(crate) index: usize,
@@ -124,7 +124,8 @@ pub fn all_reduce(algorithm: Algorithm, place: &Place, elements: usize, width: u
     }
 }
 
-/// Inside of a node each rank gives chunk j to owner j; owners of one chunk go around the ring of nodes; owners give it back.
+/// Inside of a node each rank gives chunk j to owner j; owners of one chunk go around the ring of nodes; owners give it
+/// back.
 fn hierarchical_all_reduce(place: &Place, elements: usize, width: usize) -> Sent {
     let local = Local::of(place);
     let bytes = |index| chunk(elements, local.owners, index).len() * width;
@@ -172,7 +173,8 @@ pub fn broadcast(algorithm: Algorithm, place: &Place, root: usize, elements: usi
     }
 }
 
-/// To whom `place` passes a hierarchical broadcast on: first to nodes, by a tree over one rank of each, then inside of its own.
+/// To whom `place` passes a hierarchical broadcast on: first to nodes, by a tree over one rank of each, then inside of
+/// its own.
 fn broadcast_children(place: &Place, root: usize) -> Vec<usize> {
     let mut children = Vec::new();
     for members in broadcast_levels(place, root) {
@@ -183,7 +185,8 @@ fn broadcast_children(place: &Place, root: usize) -> Vec<usize> {
     children
 }
 
-/// The two trees of a hierarchical broadcast, as seen by `place`: one rank of each node, and the own node; the first of each is its root.
+/// The two trees of a hierarchical broadcast, as seen by `place`: one rank of each node, and the own node; the first of
+/// each is its root.
 pub(crate) fn broadcast_levels(place: &Place, root: usize) -> [Vec<usize>; 2] {
     let mut nodes = by_node(&place.nodes);
     for ranks in &mut nodes {

@@ -8,7 +8,8 @@ use collective::{Algorithm, Cause, Communicator, Error, Failure, Options, Rank, 
 use std::sync::{Mutex, MutexGuard, Once, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-/// What is over at once takes at most this: detection is by events, so the figure only allows for a machine that runs other programs first.
+/// What is over at once takes at most this: detection is by events, so the figure only allows for a machine that runs
+/// other programs first.
 const STANDSTILL: Duration = Duration::from_secs(10);
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -37,8 +38,8 @@ fn rank_threads() -> usize {
     names.filter(|name| of_ranks.iter().any(|start| name.starts_with(start))).count()
 }
 
-/// Ranks' threads that do not go away. A thread is listed for a moment after its work is done; and a list that is read while others end may
-/// lack some, so that only the third without any counts.
+/// Ranks' threads that do not go away. A thread is listed for a moment after its work is done; and a list that is read
+/// while others end may lack some, so that only the third without any counts.
 fn survivors() -> usize {
     let deadline = Instant::now() + STANDSTILL;
     let (mut alive, mut none) = (rank_threads(), 0);
@@ -103,7 +104,8 @@ const FAULTS: [Fault; 8] = [
     Fault::PanicWithHandle,
 ];
 
-/// One collective operation per step, blocking or not; at its step, the victim does something else. Returns whether it goes on.
+/// One collective operation per step, blocking or not; at its step, the victim does something else. Returns whether it
+/// goes on.
 fn step(group: &dyn Communicator, style: usize, fault: Option<Fault>) -> Result<bool, Cause> {
     let (good, sum) = (tensor(100), ReduceOp::Sum);
     match fault {

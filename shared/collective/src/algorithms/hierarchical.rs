@@ -5,7 +5,8 @@ use crate::volume::{Local, broadcast_levels};
 use crate::{ReduceOp, Result};
 use candle_core::Tensor;
 
-/// Reduces `tensor` in place. The elements are cut into as many chunks as the smallest node has ranks; in each node, rank j owns chunk j.
+/// Reduces `tensor` in place. The elements are cut into as many chunks as the smallest node has ranks; in each node,
+/// rank j owns chunk j.
 ///
 /// 1. Inside of a node, everyone gives chunk j to its owner, which adds up.
 /// 2. The owners of one chunk, one per node, reduce it around a ring.
@@ -16,7 +17,7 @@ pub(crate) fn all_reduce(wire: &mut impl Wire, tensor: &Tensor, op: ReduceOp) ->
     let count = local.node.len();
     let owns = local.index < local.owners;
     let step_peers = |step: usize| ((local.index + step) % count, (local.index + count - step) % count);
-    // Taken before anything is added: the order in which the node's ranks are added is then the same for each chunk.
+    // By rank, so that the order of adding is not that of the steps.
     let mut gathered: Vec<Option<Parcel>> = (0..count).map(|_| None).collect();
     for step in 1..count {
         let (to, from) = step_peers(step);

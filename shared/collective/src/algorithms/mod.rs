@@ -1,7 +1,7 @@
 //! Collective operations built from messages between two ranks.
 //!
-//! Each is written once, over a [`Wire`]: send one buffer, receive one, or both at once. What a rank sends is what [`volume`](crate::volume)
-//! predicts. Every result is computed once and passed on, so all ranks have the same bits.
+//! Each is written once, over a [`Wire`]: send one buffer, receive one, or both at once. What a rank sends is what
+//! [`volume`](crate::volume) predicts. Every result is computed once and passed on, so all ranks have the same bits.
 
 pub(crate) mod hierarchical;
 pub(crate) mod pairwise;
@@ -21,13 +21,15 @@ use std::str::FromStr;
 pub enum Algorithm {
     /// Ranks read each other's memory: fast on this machine, no message, nothing for a link clock to see.
     Direct,
-    /// Around a ring: the least bytes per rank, 2(p − 1) steps. (Patarasuk, Yuan: *Bandwidth optimal all-reduce algorithms for clusters of
-    /// workstations*, 2009.)
+    /// Around a ring: the least bytes per rank, 2(p − 1) steps. (Patarasuk, Yuan: *Bandwidth optimal all-reduce
+    /// algorithms for clusters of workstations*, 2009.)
     #[default]
     Ring,
-    /// A binomial tree, for all-reduce and broadcast: few steps, more bytes. Gathers and scatters go around the ring, all-to-all in pairs, as in NCCL.
+    /// A binomial tree, for all-reduce and broadcast: few steps, more bytes. Gathers and scatters go around the ring,
+    /// all-to-all in pairs, as in NCCL.
     Tree,
-    /// For all-reduce and broadcast: inside of a node, between nodes, inside of a node again. The rest as under [`Algorithm::Tree`].
+    /// For all-reduce and broadcast: inside of a node, between nodes, inside of a node again. The rest as under
+    /// [`Algorithm::Tree`].
     Hierarchical,
 }
 

@@ -1,4 +1,5 @@
-//! In pairs: in step s a rank sends to the one s after it and receives from the one s before, so that every link is used once per step.
+//! In pairs: in step s a rank sends to the one s after it and receives from the one s before, so that every link is
+//! used once per step.
 
 use super::{Parcel, Wire};
 use crate::Result;
@@ -18,7 +19,8 @@ pub(crate) fn all_to_all(wire: &mut impl Wire, members: &[usize], parts: &[Tenso
     Ok(received.into_iter().flatten().collect())
 }
 
-/// Dissemination (Hensgen, Finkel, Manber, 1988): after step k a rank has heard, through others, of the 2^k ranks before it.
+/// Dissemination (Hensgen, Finkel, Manber, 1988): after step k a rank has heard, through others, of the 2^k ranks
+/// before it.
 pub(crate) fn barrier(wire: &mut impl Wire) -> Result<()> {
     let (rank, size) = (wire.place().rank(), wire.place().size());
     let mut distance = 1;

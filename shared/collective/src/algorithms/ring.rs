@@ -26,7 +26,8 @@ impl Ring {
     }
 }
 
-/// Part `index` of the reduction of every rank's `parts`. Part c starts at rank c + 1 and grows on its way around to rank c.
+/// Part `index` of the reduction of every rank's `parts`. Part c starts at rank c + 1 and grows on its way around to
+/// rank c.
 pub(crate) fn reduce_scatter(wire: &mut impl Wire, ranks: &[usize], parts: &[Tensor], op: ReduceOp) -> Result<Parcel> {
     let ring = Ring::of(wire, ranks);
     let mut moving = Parcel::of(&parts[ring.before(1)])?;

@@ -1,7 +1,7 @@
 //! `direct`: ranks read each other's tensors in place of sending messages.
 //!
-//! A rank hands out its operand in a meeting, and does not return before everybody has read it (another meeting). Reductions go in order of
-//! rank, in wide values, rounded once.
+//! A rank hands out its operand in a meeting, and does not return before everybody has read it (another meeting).
+//! Reductions go in order of rank, in wide values, rounded once.
 
 use super::meeting::{Deposit, Deposits};
 use super::operation::Meetings;
@@ -14,7 +14,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 /// Up to this size every rank copies its operand and adds all copies itself: one meeting.
 const SMALL: usize = 64 << 10;
-/// Bytes that a rank reduces before it writes. Less stays in a nearer cache, but means more meetings; measured from 32 KiB to 4 MiB.
+/// Bytes that a rank reduces before it writes. Less stays in a nearer cache, but means more meetings; measured from 32
+/// KiB to 4 MiB.
 const BLOCK: usize = 1 << 20;
 
 /// Does `request`, whose tensors are contiguous and on CPU; results are allocated as `kind`.
@@ -97,11 +98,12 @@ fn all_reduce(meetings: &mut Meetings<'_>, tensor: &Tensor, op: ReduceOp) -> Res
     total.write_to(tensor)
 }
 
-/// Block by block: each rank reduces its part of the block into memory of its own; after a meeting, each writes the whole block over its
-/// tensor. So the operands pass through the cache once.
+/// Block by block: each rank reduces its part of the block into memory of its own; after a meeting, each writes the
+/// whole block over its tensor. So the operands pass through the cache once.
 ///
-/// One meeting per block is enough. Who is ahead reads block k + 1 of a tensor whose owner still writes block k; and parts lie in two
-/// places in turn, so that those of block k are written over only after the meeting of block k + 1, when everybody has used them.
+/// One meeting per block is enough. Who is ahead reads block k + 1 of a tensor whose owner still writes block k; and
+/// parts lie in two places in turn, so that those of block k are written over only after the meeting of block k + 1,
+/// when everybody has used them.
 fn all_reduce_blocks(meetings: &mut Meetings<'_>, flat: &Tensor, op: ReduceOp) -> Result<()> {
     let (rank, size) = (meetings.rank(), meetings.size());
     let part = BLOCK / flat.dtype().size_in_bytes();

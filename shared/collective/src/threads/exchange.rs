@@ -1,6 +1,7 @@
 //! The rendezvous: one message out, one in, either of them or both at once.
 //!
-//! The rank that comes second finds the first waiting, and hands over or takes. Neither returns before both halves are done.
+//! The rank that comes second finds the first waiting, and hands over or takes. Neither returns before both halves are
+//! done.
 
 use super::world::{Activity, Asked, On, State, World};
 use crate::Result;
@@ -83,7 +84,8 @@ impl World {
         }
     }
 
-    /// Lets `hand_over` do this rank's half with `peer` if that waits in an exchange of the same tag, and wakes it if that was its last.
+    /// Lets `hand_over` do this rank's half with `peer` if that waits in an exchange of the same tag, and wakes it if
+    /// that was its last.
     fn meet_peer(&self, state: &mut State, peer: usize, tag: Tag, hand_over: impl FnOnce(&mut Exchange) -> bool) {
         let Activity::Waiting(waiting) = &mut state.ranks[peer] else { return };
         let On::Exchange(exchange) = &mut waiting.on else { return };

@@ -115,15 +115,16 @@ impl Rank {
     }
 }
 
-/// Runs `body` on `world` ranks, each a thread with a name, a stack, a ledger and a one-thread rayon pool of its own; returns what each
-/// returned, in order of rank. All threads have ended when it returns.
+/// Runs `body` on `world` ranks, each a thread with a name, a stack, a ledger and a one-thread rayon pool of its own;
+/// returns what each returned, in order of rank. All threads have ended when it returns.
 ///
-/// For a rank to be one core, candle must compute on the calling thread: `RAYON_NUM_THREADS=1` and `CANDLE_NUM_THREADS=1` before the first
-/// thread starts (`lab::startup::set_threads`).
+/// For a rank to be one core, candle must compute on the calling thread: `RAYON_NUM_THREADS=1` and
+/// `CANDLE_NUM_THREADS=1` before the first thread starts (`lab::startup::set_threads`).
 ///
 /// # Errors
-/// [`Error::Failed`] with the first thing that went wrong on any rank: it returned an error, panicked, asked for something else than
-/// its group, waits in a circle, or left while others wait for it. [`Error::Setting`], [`Error::Ledger`], [`Error::Thread`] before that.
+/// [`Error::Failed`] with the first thing that went wrong on any rank: it returned an error, panicked, asked for
+/// something else than its group, waits in a circle, or left while others wait for it. [`Error::Setting`],
+/// [`Error::Ledger`], [`Error::Thread`] before that.
 pub fn launch<T, E>(world: usize, options: &Options, body: impl Fn(&Rank) -> Result<T, E> + Sync) -> Result<Vec<T>>
 where
     T: Send,

@@ -1,5 +1,5 @@
-//! The meeting: every rank of a group brings something, and leaves with what all have brought. The engine's other primitive, for
-//! operations on shared memory and for splits.
+//! The meeting: every rank of a group brings something, and leaves with what all have brought. The engine's other
+//! primitive, for operations on shared memory and for splits.
 
 use super::world::{Activity, Asked, On, State, World};
 use crate::Result;

@@ -10,8 +10,8 @@ use crate::{Request, Result, Sent, Topology};
 use candle_core::{Device, Tensor};
 use ledger::Kind;
 
-/// The request with operands that an algorithm can work on: on CPU, contiguous, outside of the graph; and a copy where the result is
-/// computed over the operand.
+/// The request with operands that an algorithm can work on: on CPU, contiguous, outside of the graph; and a copy where
+/// the result is computed over the operand.
 pub(crate) fn prepare(request: &Request, kind: Kind) -> Result<Request> {
     let on_cpu = |tensor: &Tensor| tensor.detach().to_device(&Device::Cpu)?.contiguous();
     let mut local = request.clone();

@@ -1,7 +1,7 @@
 //! The order of issue: the calls of one rank run one after the other.
 //!
-//! A blocking call runs on the thread that makes it if nothing is under way; else, and for every non-blocking call, on the rank's communication
-//! thread, which is started by the first call that needs it.
+//! A blocking call runs on the thread that makes it if nothing is under way; else, and for every non-blocking call, on
+//! the rank's communication thread, which is started by the first call that needs it.
 
 use crate::{Error, Result};
 use std::collections::VecDeque;

@@ -1,5 +1,5 @@
-//! Who waits for whom. A rank waits for *all* the ranks that its call still misses, and a waiting rank makes no other call: so a circle of
-//! waits never opens again, and neither does a wait for a rank that has finished.
+//! Who waits for whom. A rank waits for *all* the ranks that its call still misses, and a waiting rank makes no other
+//! call: so a circle of waits never opens again, and neither does a wait for a rank that has finished.
 
 use super::world::{Activity, On, State, Waiting};
 use crate::{Failure, Wait};

@@ -1,8 +1,8 @@
 //! What the ranks of one launch share: who is doing what, and why the group failed if it did.
 //!
-//! One lock guards it all. A rank is [`Activity::Computing`], [`Activity::Waiting`] in exactly one call (its calls run one after the other), or
-//! [`Activity::Finished`]. That is what makes a deadlock visible: each time a rank begins to wait or finishes, [`waits`](super::waits) looks
-//! for a circle. Nothing here has a time limit.
+//! One lock guards it all. A rank is [`Activity::Computing`], [`Activity::Waiting`] in exactly one call (its calls run
+//! one after the other), or [`Activity::Finished`]. That is what makes a deadlock visible: each time a rank begins to
+//! wait or finishes, [`waits`](super::waits) looks for a circle. Nothing here has a time limit.
 
 use super::exchange::Exchange;
 use super::meeting::{Attendance, Meeting, MeetingKey};
@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 /// How long a rank only looks at its bell: a message between two cores takes 1 µs.
 const SPIN: Duration = Duration::from_micros(5);
-/// How long it then gives way to other threads, the one it waits for perhaps, before it sleeps: a sleeping thread takes 10 µs to wake up, and
-/// 50 µs on a virtual machine.
+/// How long it then gives way to other threads, the one it waits for perhaps, before it sleeps: a sleeping thread takes
+/// 10 µs to wake up, and 50 µs on a virtual machine.
 const YIELD: Duration = Duration::from_micros(50);
 /// Looks at the bell per look at the time.
 const LOOKS: usize = 50;

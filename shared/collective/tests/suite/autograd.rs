@@ -52,7 +52,8 @@ fn gather_and_reduce_scatter_are_each_others_backward() {
             let weight = operand(Data::Dyadic, DType::F64, 9, rank.rank(), &[2, 5]);
             let all: Vec<_> = (0..3).map(|rank| operand(Data::Dyadic, DType::F64, 9, rank, &[2, 5])).collect();
 
-            // The loss is the sum over ranks of (gathered · own weights): a part's gradient is the sum of all ranks' weights there.
+            // The loss is the sum over ranks of (gathered · own weights): a part's gradient is the sum of all ranks'
+            // weights there.
             let x = Var::from_tensor(
                 &operand(Data::Dyadic, DType::F64, 1, 0, &[2, 5]).narrow(1, part.start, part.len())?.contiguous()?,
             )?;

@@ -65,7 +65,8 @@ pub(crate) fn numbers(tensor: &Tensor) -> Vec<f64> {
     tensor.to_dtype(DType::F64).unwrap().flatten_all().unwrap().to_vec1().unwrap()
 }
 
-/// Runs `test` on a thread of its own and fails if it takes longer than `seconds`: a hang is then a failure, not a silent runner.
+/// Runs `test` on a thread of its own and fails if it takes longer than `seconds`: a hang is then a failure, not a
+/// silent runner.
 pub(crate) fn watched<T: Send + 'static>(seconds: u64, test: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, wait) = mpsc::channel();
     let thread = std::thread::Builder::new().name("watched".to_owned()).spawn(move || {

@@ -72,7 +72,8 @@ fn ten_thousand_random_operations_over_random_groups_do_not_hang() {
                 let groups = groups(rank.communicator(), &mut random)?;
                 let mut open = Vec::new();
                 for number in 0..10_000 / Algorithm::ALL.len() {
-                    // Every rank draws the same round: which partition, what, how long. Its group in that partition does it.
+                    // Every rank draws the same round: which partition, what, how long. Its group in that partition
+                    // does it.
                     let (group, kind, length) = (random.below(groups.len()), random.below(8), random.below(20));
                     one(groups[group].as_ref(), kind, length, seed + number as u64, &mut open)?;
                     if open.len() > 3 {

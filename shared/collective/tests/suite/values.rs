@@ -27,7 +27,8 @@ fn reduced(op: ReduceOp, operands: &[Tensor]) -> Vec<f64> {
     (0..all[0].len()).map(fold).collect()
 }
 
-/// How far a result of real data may be from the f64 sum, relative to `size` summands of at most 1. Exact data: not at all.
+/// How far a result of real data may be from the f64 sum, relative to `size` summands of at most 1. Exact data: not at
+/// all.
 fn tolerance(data: Data, dtype: DType, op: ReduceOp, size: usize) -> f64 {
     let unit = match dtype {
         DType::F64 => 2f64.powi(-52),
