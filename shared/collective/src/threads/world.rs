@@ -15,13 +15,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Thread, available_parallelism};
 use std::time::{Duration, Instant};
 
-/// How long a rank only looks at its bell: a message between two cores takes 1 µs.
-const SPIN: Duration = Duration::from_micros(5);
+/// How often a rank only looks at its bell: about 1 µs, as long as a message between two cores takes. Longer would cost
+/// more where both ranks happen to run on one core.
+const LOOKS: u32 = 30;
 /// How long it then gives way to other threads, the one it waits for perhaps, before it sleeps: a sleeping thread takes
 /// 10 µs to wake up, and 50 µs on a virtual machine.
 const YIELD: Duration = Duration::from_micros(50);
-/// Looks at the bell per look at the time.
-const LOOKS: usize = 50;
 
 /// A call as the others see it, with its group.
 #[derive(Clone, Debug)]
@@ -74,8 +73,8 @@ pub(crate) struct World {
     state: Mutex<State>,
     failed: AtomicBool,
     bells: Vec<Bell>,
-    /// [`SPIN`], or no time at all if ranks must share cores.
-    spin: Duration,
+    /// [`LOOKS`], or none if ranks must share cores.
+    looks: u32,
 }
 
 impl World {
@@ -87,7 +86,7 @@ impl World {
             state: Mutex::new(State { ranks, communicators: 1, ..State::default() }),
             failed: AtomicBool::new(false),
             bells: (0..size).map(|_| Bell::default()).collect(),
-            spin: if size <= cores { SPIN } else { Duration::ZERO },
+            looks: if size <= cores { LOOKS } else { 0 },
         }
     }
 
@@ -126,15 +125,13 @@ impl World {
 
     /// Returns once the bell has rung: looks, gives way, then sleeps.
     fn listen(&self, bell: &AtomicU32, silent: u32) {
-        let start = Instant::now();
-        while start.elapsed() < self.spin {
-            for _ in 0..LOOKS {
-                if bell.load(Ordering::Acquire) != silent {
-                    return;
-                }
-                std::hint::spin_loop();
+        for _ in 0..self.looks {
+            if bell.load(Ordering::Acquire) != silent {
+                return;
             }
+            std::hint::spin_loop();
         }
+        let start = Instant::now();
         while start.elapsed() < YIELD {
             if bell.load(Ordering::Acquire) != silent {
                 return;
