@@ -87,8 +87,9 @@ fn a_training_step_holds_what_the_formula_says_by_kind() {
             within(&what("gradients"), predicted.gradients, ledger.peak(Kind::Gradients).unwrap());
             within(&what("activations"), predicted.activations, ledger.peak(Kind::Activations).unwrap());
             // The scratch of the matrix library depends on the processor's caches; it is there at the peak too.
-            let scratch = ledger.peak(Kind::Workspace).unwrap();
-            within(&what("device"), predicted.device + scratch, ledger.device_peak().unwrap());
+            let [resident, scratch] =
+                [ledger.current(Kind::Workspace), ledger.peak(Kind::Workspace)].map(Option::unwrap);
+            within(&what("device"), predicted.with_scratch(resident, scratch), ledger.device_peak().unwrap());
         }
     }
 }

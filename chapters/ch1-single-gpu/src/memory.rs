@@ -13,7 +13,7 @@ use lab::compared::Unit;
 use lab::flags::RandomFlags;
 use lab::loaded::Described;
 use lab::{Compared, Comparison};
-use ledger::{Kind, Ledger, Limit, Snapshot};
+use ledger::{Kind, Ledger, Limit, Snapshot, Usage};
 use std::ops::Range;
 use std::sync::Arc;
 use training::data::TokenData;
@@ -98,6 +98,8 @@ pub struct Predicted {
     pub kinds: Vec<(Kind, u64)>,
     /// All together at theirs: in training less than the sum, because gradients come as activations go.
     pub device: u64,
+    /// All together at most while two matrices are multiplied: in inference that is the peak, in training it need not be.
+    pub in_products: u64,
 }
 
 impl Work {
@@ -125,7 +127,7 @@ impl Work {
                     (Kind::KvCache, footprint.kv_cache(batch, context)),
                 ];
                 let device = kinds.iter().map(|(_, bytes)| bytes).sum();
-                Ok(Predicted { kinds, device })
+                Ok(Predicted { kinds, device, in_products: device })
             }
             Self::Training { batch, seq } => {
                 let peak = training_peak(config, batch, seq, dtype, state_bytes(dtype).optimiser);
@@ -135,7 +137,7 @@ impl Work {
                     (Kind::Optimiser, peak.optimiser),
                     (Kind::Activations, peak.activations),
                 ];
-                Ok(Predicted { kinds, device: peak.device })
+                Ok(Predicted { kinds, device: peak.device, in_products: peak.in_products })
             }
         }
     }
@@ -173,11 +175,12 @@ impl Work {
 }
 
 impl Predicted {
-    /// With scratch memory of `bytes` that is held at the peak, too.
+    /// With the matrix library's scratch memory: what it keeps (`current`) and what it holds at most, within a product (`peak`).
     #[must_use]
-    pub fn with_workspace(mut self, bytes: u64) -> Self {
-        self.kinds.push((Kind::Workspace, bytes));
-        self.device += bytes;
+    pub fn with_workspace(mut self, workspace: Usage) -> Self {
+        self.kinds.push((Kind::Workspace, workspace.peak));
+        self.in_products += workspace.peak;
+        self.device = (self.device + workspace.current).max(self.in_products);
         self
     }
 

@@ -10,7 +10,7 @@ use crate::memory::{Predicted, Work};
 use lab::flags::RandomFlags;
 use lab::loaded::Described;
 use lab::program::in_pool;
-use ledger::{Kind, Ledger, Snapshot};
+use ledger::{Kind, Ledger, Snapshot, Usage};
 use std::num::NonZeroUsize;
 
 /// A model, and which weights it gets.
@@ -53,10 +53,13 @@ pub fn attempt(subject: &Subject, work: Work, limit: Option<u64>) -> lab::Result
     ledger.set_limit(limit)?;
     let ended = {
         let _entered = ledger.enter();
-        in_pool(NonZeroUsize::MIN, || work.run(&subject.described, subject.random))?
+        in_pool(NonZeroUsize::MIN, || {
+            // Read on the thread that computed: what the matrix library keeps goes with it.
+            work.run(&subject.described, subject.random).map(|()| Ledger::of_this_thread().snapshot())
+        })?
     };
     match ended {
-        Ok(()) => Ok(Attempt::Fits(ledger.snapshot().ok_or(ledger::Error::NotCounting)?)),
+        Ok(held) => Ok(Attempt::Fits(held.ok_or(ledger::Error::NotCounting)?)),
         Err(error) => out_of_memory(error).map(Attempt::OutOfMemory),
     }
 }
@@ -86,19 +89,19 @@ pub fn predicted(subject: &Subject, work: Work) -> lab::Result<Predicted> {
     Ok(formula.with_workspace(probe_workspace(subject, work)?))
 }
 
-/// Most scratch memory that the matrix library holds for `work`: measured on a model of the same shape with one layer. It packs
+/// The scratch memory that the matrix library keeps, and holds at most, for `work`: measured on a model of the same shape with one layer. It packs
 /// blocks of the matrices that it multiplies, so it depends on the processor's caches and on the shapes, not on the number of layers.
 ///
 /// # Errors
 /// As [`attempt`].
-pub fn probe_workspace(subject: &Subject, work: Work) -> lab::Result<u64> {
+pub fn probe_workspace(subject: &Subject, work: Work) -> lab::Result<Usage> {
     let Described { source, config, device, dtype } = &subject.described;
     let mut config = config.clone();
     config.layers = 1;
     config.windows.truncate(1);
     let described = Described { source: source.clone(), config, device: device.clone(), dtype: *dtype };
     let one_layer = Subject { described, random: RandomFlags { random: Some(0) } };
-    Ok(attempt(&one_layer, work, None)?.held()?.of(Kind::Workspace).peak)
+    Ok(attempt(&one_layer, work, None)?.held()?.of(Kind::Workspace))
 }
 
 /// What a bisection found.

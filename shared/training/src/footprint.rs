@@ -19,6 +19,15 @@ pub struct TrainingPeak {
     pub activations: u64,
     /// Most of all held at once: less than the sum, because gradients come as activations go.
     pub device: u64,
+    /// Most of all held at once while two matrices are multiplied, which is when the matrix library holds most scratch memory.
+    pub in_products: u64,
+}
+
+impl TrainingPeak {
+    /// Most of all held at once with the matrix library's scratch memory: `resident` bytes at any time, `scratch` bytes within a product.
+    pub fn with_scratch(&self, resident: u64, scratch: u64) -> u64 {
+        (self.device + resident).max(self.in_products + scratch)
+    }
 }
 
 /// The peak of training `config` on (micro-)batches of `rows · seq` tokens, one of them per step, with an optimiser that holds
@@ -42,11 +51,18 @@ pub fn training_peak(config: &Config, rows: usize, seq: usize, dtype: DType, opt
     // Backward, last segment first. A segment's kept tensors go when it is done; its input's gradient remains.
     walk.transient(footprint.backward_of_head());
     walk.gradients += gradient(embedding + elements(Role::FinalNorm));
+    // The weight gradient: gradient of the input, scaled input. Then the norm's: two inputs' gradients and what is added to them.
+    walk.product(2 * footprint.hidden());
+    walk.transient(3 * footprint.hidden());
     walk.free(footprint.kept_by_head());
     for _ in 0..config.layers {
+        // The projection back of the feed-forward network comes first, and leaves its gradient.
+        walk.gradients += gradient(elements(Role::Down));
+        walk.product(footprint.backward_of_layer_in_products());
         walk.transient(footprint.backward_of_layer());
-        walk.gradients += gradient(layer);
-        walk.transient(2 * footprint.hidden());
+        walk.gradients += gradient(layer - elements(Role::Down));
+        // The last weight gradients, of queries, keys and values.
+        walk.product(2 * footprint.hidden());
         walk.free(footprint.kept_by_layer());
     }
     walk.gradients += gradient(if config.tied { 0 } else { embedding });
@@ -57,6 +73,7 @@ pub fn training_peak(config: &Config, rows: usize, seq: usize, dtype: DType, opt
         gradients: walk.most_gradients,
         activations: walk.most_activations,
         device: walk.most,
+        in_products: walk.most_in_products,
     }
 }
 
@@ -66,6 +83,7 @@ struct Walk {
     activations: u64,
     gradients: u64,
     most: u64,
+    most_in_products: u64,
     most_activations: u64,
     most_gradients: u64,
 }
@@ -78,6 +96,12 @@ impl Walk {
 
     fn free(&mut self, bytes: u64) {
         self.activations -= bytes;
+    }
+
+    /// Activations that come and go around a product.
+    fn product(&mut self, bytes: u64) {
+        self.transient(bytes);
+        self.most_in_products = self.most_in_products.max(self.base + self.activations + bytes + self.gradients);
     }
 
     /// Activations that come and go.

@@ -101,6 +101,13 @@ impl<'a> Footprint<'a> {
         self.per_token(gate.max(attention))
     }
 
+    /// As [`Footprint::backward_of_layer`], while two matrices are multiplied: the gradients of gate and up, or of queries, keys and
+    /// values, beside two of the residual stream.
+    pub fn backward_of_layer_in_products(&self) -> u64 {
+        let c = self.config;
+        self.per_token((2 * c.ffn).max(c.query_width() + 2 * c.kv_width()) + 2 * c.hidden)
+    }
+
     /// Most activations that the backward of the head holds beside what its forward kept: the input gradient before and after
     /// it is scaled, the scaled input of the weight gradient, and the gradient of the norm; or the first two beside the head's
     /// weights, if these are narrower than the activations and have to be widened.
