@@ -3,16 +3,19 @@
 use super::Visit;
 use crate::commands::memory::Memory;
 use crate::commands::throughput::{duration, years};
-use crate::memory::Plan;
+use crate::memory::{Plan, Work};
 use crate::throughput::{DAY, MONTH, Training, rate};
+use crate::wall::{self, Attempt, Subject, attempt, smallest};
 use anyhow::Context as _;
 use candle_core::DType;
 use decoder::shape::hardware::{Hardware, Precision};
 use decoder::shape::published;
 use lab::compared::Unit;
+use lab::flags::{DeviceFlags, ModelFlags, RandomFlags};
+use lab::loaded::Described;
 use lab::roofline::Roofline;
 use lab::{Compared, Comparison, Table, numbers};
-use ledger::{Kind, Ledger};
+use ledger::{Bytes, Kind, Ledger};
 
 /// The recurring case of every chapter: this model, 32K tokens, 20 users.
 const CASE: &str = "Llama 3.1 70B";
@@ -25,6 +28,8 @@ const TRAINED: [&str; 5] = ["SmolLM2 135M", "Llama 2 7B", "Llama 2 70B", "GPT-3 
 const GPU: &str = "H100";
 /// Share of the peak that training reaches.
 const UTILISATION: f64 = 0.4;
+/// What meets the wall.
+const WALL: Work = Work::Inference { batch: 8, prompt: 64, context: 512 };
 /// Tokens of a sequence.
 const SEQUENCE: u64 = 4096;
 
@@ -129,10 +134,48 @@ impl Visit<'_> {
     }
 
     pub(super) fn the_wall(&mut self) -> anyhow::Result<()> {
+        let described =
+            Described::from_flags(&ModelFlags::default(), &DeviceFlags { cpu: true, ..Default::default() })?;
+        let subject = Subject { described, random: RandomFlags::default() };
+        let Work::Inference { batch, context, .. } = WALL else { anyhow::bail!("the wall of the tour is inference") };
         let guide = &mut self.guide;
         guide.stop("The wall")?;
-        guide.labelled("Question", "What happens on a device that is too small?")?;
-        guide.labelled("More", "cargo ch1 wall")?;
+        let guess = guide.question(&format!(
+            "A device is given less and less memory. How many MiB are the least on which the bundled model serves {batch} \
+             users with {context} tokens each?"
+        ))?;
+        let predicted = wall::predicted(&subject, WALL)?.device;
+        guide.prediction(&format!(
+            "{}: weights, keys and values, activations and the scratch of the matrix library.",
+            Bytes(predicted)
+        ))?;
+        let step = (predicted / 200).max(1);
+        let mut last = None;
+        let found = smallest(predicted, step, |limit| match attempt(&subject, WALL, Some(limit))? {
+            Attempt::Fits(_) => Ok::<_, lab::Error>(true),
+            Attempt::OutOfMemory(error) => {
+                last = Some(error);
+                Ok(false)
+            }
+        })?;
+        let row = Compared::within("smallest device", predicted as f64, Some(found.bytes as f64), 0.02, Unit::Bytes);
+        let message = last.map(|error| format!("\n\n{error}")).unwrap_or_default();
+        guide.show(&format!("{}{message}", Comparison::default().with(row)))?;
+        let mebibytes = Bytes(found.bytes).mebibytes();
+        guide.measured(
+            &format!(
+                "{mebibytes:.1} MiB, found by {} real runs; the last one that failed stands above.",
+                found.tried.len()
+            ),
+            &guess,
+            mebibytes,
+            Unit::Number,
+        )?;
+        guide.notice(
+            "The error says what the memory was used for. Two thirds of it are keys and values: more users, or longer texts, \
+             and the next device is too small as well.",
+            "cargo ch1 wall; cargo ch1 wall --training",
+        )?;
         Ok(())
     }
 }
