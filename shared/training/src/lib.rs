@@ -24,8 +24,6 @@ pub mod journal;
 pub mod metrics;
 pub mod optimiser;
 pub mod plan;
-#[cfg(test)]
-mod random;
 pub mod run;
 pub mod schedule;
 pub mod segments;

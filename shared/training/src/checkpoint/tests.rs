@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::random::Random;
 use candle_core::{DType, Tensor};
+use decoder::random::Rng;
 use serde_json::json;
 use std::cell::Cell;
 use std::fs;
@@ -15,7 +15,7 @@ fn config() -> serde_json::Value {
 }
 
 fn snapshot(seed: u64) -> Snapshot {
-    let mut random = Random::new(seed);
+    let mut random = Rng::new(seed);
     let mut tensor = |shape: &[usize], dtype: DType| {
         let values: Vec<f64> = (0..shape.iter().product()).map(|_| random.normal()).collect();
         Tensor::from_vec(values, shape, &Device::Cpu).unwrap().to_dtype(dtype).unwrap()
@@ -33,10 +33,10 @@ fn snapshot(seed: u64) -> Snapshot {
     let named = |(name, tensor): (&str, Tensor)| (Arc::from(name), tensor);
     Snapshot {
         step: seed,
-        seed: random.next(),
-        data_position: random.next(),
+        seed: random.bits(),
+        data_position: random.bits(),
         weights: weights.into_iter().map(named).collect(),
-        optimiser: OptimiserState { steps: random.next(), tensors: state.into_iter().map(named).collect() },
+        optimiser: OptimiserState { steps: random.bits(), tensors: state.into_iter().map(named).collect() },
     }
 }
 
@@ -116,7 +116,7 @@ fn any_flipped_bit_or_cut_is_found_and_the_previous_one_resumes() {
     let previous = snapshot(1);
     save(root, &previous, &config()).unwrap();
     let newest = save(root, &snapshot(2), &config()).unwrap();
-    let mut random = Random::new(99);
+    let mut random = Rng::new(99);
     for name in [MANIFEST, MODEL, OPTIMISER, sums::FILE] {
         let path = newest.join(name);
         let good = fs::read(&path).unwrap();
@@ -125,7 +125,7 @@ fn any_flipped_bit_or_cut_is_found_and_the_previous_one_resumes() {
             let at = random.below(bad.len());
             match round % 4 {
                 0 => bad.truncate(at),
-                1 => bad.insert(at, random.next() as u8),
+                1 => bad.insert(at, random.bits() as u8),
                 _ => bad[at] ^= 1 << random.below(8),
             }
             fs::write(&path, &bad).unwrap();
@@ -283,7 +283,7 @@ fn a_checkpoint_of_another_run_says_what_differs() {
     assert!(message.contains("optimiser.warm_up: checkpoint \"(absent)\", this run 5"), "{message}");
     assert!(!message.contains("batch") && !message.contains("beta2"), "{message}");
     // Numbers that take many digits are equal to themselves.
-    let mut random = Random::new(4);
+    let mut random = Rng::new(4);
     for step in 2..50 {
         let config = json!({"rate": random.normal() * 10f64.powi(random.below(600) as i32 - 300)});
         save(folder.path(), &Snapshot { step, ..snapshot(1) }, &config).unwrap();

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::random::Random;
+use decoder::random::Rng;
 use std::collections::HashSet;
 
 /// Ids that say where they stand.
@@ -12,9 +12,9 @@ fn counting(len: usize) -> Arc<TokenData> {
 
 #[test]
 fn an_epoch_visits_every_window_once_in_an_order_of_its_own() {
-    let mut random = Random::new(1);
+    let mut random = Rng::new(1);
     for len in (1..40).chain([63, 64, 65, 255, 257, 1000, 4097]) {
-        let (seq, seed) = (1 + random.below(7), random.next());
+        let (seq, seed) = (1 + random.below(7), random.bits());
         let batches = Batches::new(counting(len * seq + 1 + random.below(seq)), seed, 1, seq).unwrap();
         assert_eq!(batches.windows(), len as u64);
         let mut orders = HashSet::new();
@@ -62,11 +62,11 @@ fn a_target_is_the_next_token() {
 
 #[test]
 fn the_parts_of_ranks_and_micro_batches_are_the_global_batch() {
-    let mut random = Random::new(2);
+    let mut random = Rng::new(2);
     for _ in 0..50 {
-        let (rows, seq, seed) = (1 + random.below(12), 1 + random.below(9), random.next());
+        let (rows, seq, seed) = (1 + random.below(12), 1 + random.below(9), random.bits());
         let batches = Batches::new(counting(seq * (1 + random.below(30)) + 1), seed, rows, seq).unwrap();
-        let step = random.next() % 1000;
+        let step = random.bits() % 1000;
         let global = batches.batch(step);
         let ranks = 1 + random.below(6);
         let (mut inputs, mut targets) = (Vec::new(), Vec::new());

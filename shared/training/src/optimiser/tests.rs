@@ -3,19 +3,19 @@
 
 use super::*;
 use crate::clip;
-use crate::random::Random;
 use candle_core::Device::Cpu;
+use decoder::random::Rng;
 use half::bf16;
 
 const SHAPES: [(&str, &[usize]); 5] =
     [("bias", &[37]), ("embed", &[61, 17]), ("empty", &[0]), ("proj", &[3, 5, 7]), ("scalar", &[])];
 
-fn draw(random: &mut Random, shape: &[usize], spread: f64) -> Tensor {
+fn draw(random: &mut Rng, shape: &[usize], spread: f64) -> Tensor {
     let values: Vec<f64> = (0..shape.iter().product()).map(|_| random.normal() * spread).collect();
     Tensor::from_vec(values, shape, &Cpu).unwrap()
 }
 
-fn draw_all(random: &mut Random, dtype: DType, spread: f64) -> Named {
+fn draw_all(random: &mut Rng, dtype: DType, spread: f64) -> Named {
     SHAPES
         .iter()
         .map(|(name, shape)| (Arc::from(*name), draw(random, shape, spread).to_dtype(dtype).unwrap()))
@@ -54,14 +54,14 @@ impl Plain {
 
 /// 50 steps with changing rates and scales; the largest difference to the plain form.
 fn drift(dtype: DType, decay: Decay, seed: u64) -> f64 {
-    let mut random = Random::new(seed);
+    let mut random = Rng::new(seed);
     let settings = AdamW { decay, ..AdamW::default() };
     let mut optimiser = Optimiser::new(Rule::AdamW(settings.clone())).unwrap();
     let parameters = draw_all(&mut random, dtype, 1.0);
     let mut plain: BTreeMap<_, _> = parameters.iter().map(|(name, p)| (name.clone(), Plain::new(values(p)))).collect();
     for t in 1..=50 {
         let gradients = draw_all(&mut random, dtype, 1e-2);
-        let (rate, scale) = (1e-3 * (1.0 + random.unit()), random.unit());
+        let (rate, scale) = (1e-3 * (1.0 + random.uniform()), random.uniform());
         optimiser.step(&parameters, &gradients, rate, scale).unwrap();
         for (name, gradient) in &gradients {
             let scaled: Vec<f64> = values(gradient).iter().map(|g| g * scale).collect();
@@ -90,10 +90,10 @@ fn adamw_is_the_papers_formula_for_50_random_steps() {
 #[test]
 fn the_fused_form_is_the_composed_form_bit_for_bit() {
     for dtype in [DType::F32, DType::F64] {
-        let mut random = Random::new(7);
+        let mut random = Rng::new(7);
         let step = AdamW::default().step(Time { time: 3, learning_rate: 1e-3, scale: 0.37 }, true);
         for (name, shape) in SHAPES {
-            let make = |random: &mut Random| draw(random, shape, 1.0).to_dtype(dtype).unwrap();
+            let make = |random: &mut Rng| draw(random, shape, 1.0).to_dtype(dtype).unwrap();
             let [p, m, g] = [(); 3].map(|()| make(&mut random));
             let v = make(&mut random).sqr().unwrap();
             let [p2, m2, v2] = [&p, &m, &v].map(|tensor| tensor.copy().unwrap());
@@ -112,7 +112,7 @@ fn the_fused_form_is_the_composed_form_bit_for_bit() {
 
 #[test]
 fn sgd_moves_against_the_scaled_gradient_and_a_clone_sees_it() {
-    let mut random = Random::new(11);
+    let mut random = Rng::new(11);
     let parameters = draw_all(&mut random, DType::F64, 1.0);
     let gradients = draw_all(&mut random, DType::F64, 1.0);
     let of_model = parameters.clone();
@@ -126,7 +126,7 @@ fn sgd_moves_against_the_scaled_gradient_and_a_clone_sees_it() {
 
 #[test]
 fn a_rank_that_owns_slices_takes_the_same_step() {
-    let mut random = Random::new(13);
+    let mut random = Rng::new(13);
     let rule = Rule::AdamW(AdamW { decay: Decay::Only(["w".into()].into()), ..AdamW::default() });
     let whole = draw(&mut random, &[6, 4], 1.0).to_dtype(DType::F32).unwrap();
     let sharded = whole.copy().unwrap();
@@ -149,7 +149,7 @@ fn a_rank_that_owns_slices_takes_the_same_step() {
 
 #[test]
 fn bf16_weights_follow_f32_master_weights_and_do_not_lose_small_updates() {
-    let mut random = Random::new(17);
+    let mut random = Rng::new(17);
     let mut low = Optimiser::new(Rule::AdamW(AdamW::default())).unwrap();
     let mut full = Optimiser::new(Rule::AdamW(AdamW::default())).unwrap();
     let weights = draw_all(&mut random, DType::BF16, 1.0);
@@ -177,7 +177,7 @@ fn a_restored_optimiser_goes_on_bit_for_bit() {
         (DType::BF16, Rule::AdamW(AdamW::default())),
         (DType::BF16, Rule::Sgd),
     ] {
-        let mut random = Random::new(19);
+        let mut random = Rng::new(19);
         let parameters = draw_all(&mut random, dtype, 1.0);
         let mut first = Optimiser::new(rule.clone()).unwrap();
         for _ in 0..3 {
@@ -198,7 +198,7 @@ fn a_restored_optimiser_goes_on_bit_for_bit() {
 
 #[test]
 fn what_does_not_fit_is_named_and_changes_nothing() {
-    let mut random = Random::new(23);
+    let mut random = Rng::new(23);
     let parameters = draw_all(&mut random, DType::F32, 1.0);
     let gradients = draw_all(&mut random, DType::F32, 1.0);
     let before: Vec<_> = parameters.values().map(values).collect();
@@ -235,7 +235,7 @@ fn what_does_not_fit_is_named_and_changes_nothing() {
 #[test]
 fn the_norm_is_that_of_all_gradients_as_one_vector_and_clipping_limits_it() {
     for (seed, dtype) in [(29, DType::F32), (31, DType::F64), (37, DType::BF16)] {
-        let mut random = Random::new(seed);
+        let mut random = Rng::new(seed);
         let gradients = draw_all(&mut random, dtype, 3.0);
         let expected = gradients.values().flat_map(values).map(|g| g * g).sum::<f64>().sqrt();
         let norm = clip::global_norm(&gradients, 0).unwrap();
@@ -256,12 +256,12 @@ fn the_norm_is_that_of_all_gradients_as_one_vector_and_clipping_limits_it() {
 
 #[test]
 fn a_gradient_that_is_not_finite_names_the_step_and_the_first_tensor() {
-    let mut random = Random::new(41);
+    let mut random = Rng::new(41);
     for (bad, says) in [(f64::NAN, "NaN"), (f64::NEG_INFINITY, "infinity")] {
         let mut gradients = draw_all(&mut random, DType::F32, 1.0);
         for name in ["embed", "proj"] {
             let mut elements = values(&gradients[name]);
-            let at = (random.unit() * elements.len() as f64) as usize;
+            let at = (random.uniform() * elements.len() as f64) as usize;
             elements[at] = bad;
             let shape = gradients[name].shape().clone();
             gradients
