@@ -20,7 +20,7 @@ use std::io::Write;
 
 /// Chapter 1: why must a model be distributed? One device, from X·W = Y to the wall.
 #[derive(Parser, Debug)]
-#[command(name = "ch1", version, max_term_width = 120, args_conflicts_with_subcommands = true)]
+#[command(name = "ch1", bin_name = "cargo ch1", version, max_term_width = 120, args_conflicts_with_subcommands = true)]
 #[command(after_help = "Without a command: a guided tour of the chapter, in under a minute.")]
 pub struct Cli {
     #[command(flatten)]

@@ -166,7 +166,7 @@ fn show(document: &Document, out: &mut Output) -> anyhow::Result<()> {
     let sequence = rows.first().map_or(0, |row| row.training.sequence);
     let header = ["model", "parameters a token uses", "tokens", "6·N·D FLOP"].map(str::to_owned);
     let shape = format!("from the shape, at {sequence} tokens");
-    let devices = [format!("on one {gpu}"), format!("{gpu} for a month"), "on this machine".to_owned()];
+    let devices = [format!("on one {gpu}"), format!("{gpu} for a month"), "here, at its peak".to_owned()];
     let mut table = Table::new(header.into_iter().chain([shape]).chain(devices));
     for row in rows {
         let training = &row.training;

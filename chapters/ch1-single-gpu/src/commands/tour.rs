@@ -26,7 +26,7 @@ pub(super) struct Tour {
     #[arg(long)]
     predict: bool,
     /// Folder of the figures
-    #[arg(long, value_name = "DIR", default_value = "out/ch1")]
+    #[arg(long, value_name = "DIR", default_value = "out/ch1/tour")]
     out: PathBuf,
 }
 

@@ -242,7 +242,12 @@ impl Document {
         let Some((device, kinds)) = self.kinds.split_last() else { return Ok(()) };
         let Some(largest) = kinds.iter().max_by_key(measured) else { return Ok(()) };
         let share = measured(&largest) as f64 / measured(&device).max(1) as f64;
-        writeln!(out, "what to notice: {} is the largest, {} of the device.", largest.kind, numbers::percent(share))?;
+        writeln!(
+            out,
+            "what to notice: the largest part is {}, {} of the device",
+            largest.kind,
+            numbers::percent(share)
+        )?;
         for kind in kinds {
             if let Some(remedy) = remedy(kind.kind) {
                 writeln!(out, "  {:<12} {remedy}", kind.kind)?;
@@ -270,16 +275,14 @@ impl Found {
     }
 }
 
-/// On what a kind depends, and the question whose answer divides it.
+/// On what a kind depends, and what divides it.
 fn remedy(kind: &str) -> Option<&'static str> {
     Some(match kind {
-        "weights" => {
-            "fixed by the model. How does tensor parallelism decompose one layer, pipeline parallelism the layers?"
-        }
-        "gradients" => "one per weight. How are communication and memory optimised?",
-        "optimiser" => "two moments per weight. How are communication and memory optimised?",
-        "activations" => "grow with the tokens computed at once. How are data and parameters partitioned?",
-        "KV cache" => "grows with sequences and context. How does tensor parallelism decompose one layer?",
+        "weights" => "fixed by the model; tensor parallelism (chapter 3) and pipeline parallelism (4) cut them",
+        "gradients" => "one per weight; ZeRO (chapter 6) gives each rank a part",
+        "optimiser" => "two moments per weight; ZeRO (chapter 6) gives each rank a part",
+        "activations" => "grow with the tokens computed at once; data parallelism (chapter 2) divides those",
+        "KV cache" => "grows with sequences and context; it is divided by heads (chapter 3) or by layers (4)",
         _ => return None,
     })
 }

@@ -98,7 +98,7 @@ impl Visit<'_> {
             numbers::percent(UTILISATION),
             numbers::flop_rate(gpu.peak(Precision::Bf16)? as f64)
         ))?;
-        let header = ["model", "tokens", "FLOP", "on one H100", "H100 for a month", "on this machine"];
+        let header = ["model", "tokens", "FLOP", "on one H100", "H100 for a month", "here, at its peak"];
         let mut table = Table::new(header);
         for (model, training) in &trainings {
             table.push([
