@@ -55,14 +55,14 @@ impl Training {
 /// What a device computes per second in a real run: its peak times the utilisation.
 ///
 /// # Errors
-/// A utilisation that is not above 0 and at most 1, or no published peak at `precision`.
+/// A utilisation below a millionth or above 1, or no published peak at `precision`.
 pub fn rate(device: &Hardware, precision: Precision, utilisation: f64) -> Result<f64> {
     // Written so that NaN is refused.
-    if !(utilisation > 0.0 && utilisation <= 1.0) {
+    if !(1e-6..=1.0).contains(&utilisation) {
         return Err(Error::Setting {
             name: "--utilisation",
             found: utilisation.to_string(),
-            expected: "above 0 and at most 1; large runs report 0.3 to 0.5".into(),
+            expected: "from 0.000001 to 1; large runs report 0.3 to 0.5".into(),
         });
     }
     Ok(device.peak(precision)? as f64 * utilisation)

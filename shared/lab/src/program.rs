@@ -117,8 +117,10 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 /// Whether a flag or setting is to blame.
 fn is_bad_usage(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
-        matches!(cause.downcast_ref(), Some(Error::Flag { .. } | Error::Ledger(ledger::Error::Bytes { .. })))
-            || matches!(cause.downcast_ref(), Some(decoder::Error::Setting { .. }))
+        matches!(
+            cause.downcast_ref(),
+            Some(Error::Flag { .. } | Error::Threads { .. } | Error::Ledger(ledger::Error::Bytes { .. }))
+        ) || matches!(cause.downcast_ref(), Some(decoder::Error::Setting { .. }))
             || matches!(cause.downcast_ref(), Some(Error::Decoder(decoder::Error::Setting { .. })))
             || matches!(cause.downcast_ref(), Some(ledger::Error::Bytes { .. }))
     })

@@ -10,6 +10,9 @@ use std::thread::available_parallelism;
 /// candle reads them again at each operation.
 const THREAD_VARIABLES: [&str; 2] = ["RAYON_NUM_THREADS", "CANDLE_NUM_THREADS"];
 
+/// Far more threads than cores only wait for each other.
+const MOST_THREADS: usize = 256;
+
 /// Makes the allocator keep freed memory for the next tensor, in place of handing it back to the system.
 ///
 /// Training frees and allocates the same megabytes each step; handing them back costs a page fault per 4 KiB (measured: 275-416 ms of a
@@ -32,10 +35,16 @@ pub fn threads() -> Result<NonZeroUsize> {
     let variable = THREAD_VARIABLES[0];
     match std::env::var_os(variable) {
         None => Ok(available_parallelism().unwrap_or(NonZeroUsize::MIN)),
-        Some(value) => value.to_str().and_then(|text| text.trim().parse().ok()).ok_or_else(|| Error::Threads {
-            threads: format!("{variable}={}", value.to_string_lossy()),
-            problem: "it must be a whole number from 1 up; set it so, or unset it to use every core".to_owned(),
-        }),
+        Some(value) => value
+            .to_str()
+            .and_then(|text| text.trim().parse().ok())
+            .filter(|threads: &NonZeroUsize| threads.get() <= MOST_THREADS)
+            .ok_or_else(|| Error::Threads {
+                threads: format!("{variable}={}", value.to_string_lossy()),
+                problem: format!(
+                    "it must be a whole number from 1 to {MOST_THREADS}; set it so, or unset it to use every core"
+                ),
+            }),
     }
 }
 

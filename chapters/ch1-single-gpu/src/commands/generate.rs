@@ -13,6 +13,7 @@ use lab::program::{Output, in_pool};
 use lab::timeline::Timeline;
 use serde::Serialize;
 use std::io::{self, Write};
+use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -50,11 +51,14 @@ struct Plan {
     prompts: Vec<String>,
     ids: Vec<Vec<u32>>,
     options: Options,
+    threads: NonZeroUsize,
     ctx: Context,
 }
 
 impl Generate {
     pub(super) fn run(self, out: &mut Output) -> anyhow::Result<()> {
+        // Asked before anything is written.
+        let threads = lab::startup::threads()?;
         let prompts = self.sampling.prompts("the dog")?;
         let options = Options {
             sampling: self.sampling.sampling(),
@@ -65,7 +69,7 @@ impl Generate {
         options.sampling.validate()?;
         let described = Described::from_flags(&self.model, &self.device)?;
         let tokenizer = described.tokenizer()?;
-        let mut plan = Plan::new(prompts, options, &tokenizer, described.config.context)?;
+        let mut plan = Plan::new(prompts, options, threads, &tokenizer, described.config.context)?;
         let model = described.load(&Split::whole()).context("loading the model")?;
 
         let timeline = self.trace.trace.as_deref().map(|path| (path, Arc::new(Timeline::start())));
@@ -95,14 +99,20 @@ impl Generate {
 }
 
 impl Plan {
-    fn new(prompts: Vec<String>, options: Options, tokenizer: &Tokenizer, context: usize) -> anyhow::Result<Self> {
+    fn new(
+        prompts: Vec<String>,
+        options: Options,
+        threads: NonZeroUsize,
+        tokenizer: &Tokenizer,
+        context: usize,
+    ) -> anyhow::Result<Self> {
         let ids = prompts.iter().map(|prompt| tokenizer.encode(prompt, true)).collect::<Result<Vec<_>, _>>()?;
         let longest = ids.iter().map(Vec::len).max().unwrap_or(0);
         let needed = longest.saturating_add(options.max_tokens);
         if needed > context {
             return Err(Error::ContextLength { needed, available: context }.into());
         }
-        Ok(Self { prompts, ids, options, ctx: Context::inference() })
+        Ok(Self { prompts, ids, options, threads, ctx: Context::inference() })
     }
 
     /// Generates; `on_token` hears of each token of a single prompt.
@@ -112,7 +122,7 @@ impl Plan {
         mut on_token: impl FnMut(u32) -> ControlFlow<()> + Send,
     ) -> anyhow::Result<Generated> {
         let run = || generate(model, &self.ctx, &self.ids, &self.options, |_, id| Ok(on_token(id)));
-        Ok(in_pool(lab::startup::threads()?, run)??)
+        Ok(in_pool(self.threads, run)??)
     }
 
     /// Generates, writing prompt and text as they come. A reader that goes away ends the generation.

@@ -49,6 +49,13 @@ fn a_trained_model_is_a_folder_that_is_read_back_and_trained_further() {
     let made = place.finish("run", &format!("--steps 12 --save {}", saved.display()));
     assert!(place.path("run/loss.svg").exists());
 
+    // A model that is there is not replaced unasked.
+    let mut again = program();
+    again.args("train --steps 1 --batch 4 --seq 16 --out".split(' ')).arg(place.path("again"));
+    let again = again.arg("--save").arg(&saved).output().unwrap();
+    assert_eq!(again.status.code(), Some(2), "{}", stderr(&again));
+    assert!(stderr(&again).contains("there is a model already"), "{}", stderr(&again));
+
     let text = program().args(["generate", "-n", "3", "--model"]).arg(&saved).output().unwrap();
     assert!(text.status.success() && text.stdout.starts_with(b"the dog"), "{}", stderr(&text));
 

@@ -58,11 +58,12 @@ pub(super) struct PositionedFile {
 impl PositionedFile {
     /// Opens `path`, which must be a regular file.
     pub(super) fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(Error::file("open", path))?;
-        let metadata = file.metadata().map_err(Error::file("read", path))?;
+        // Asked before it is opened: opening a pipe would wait for its writer.
+        let metadata = std::fs::metadata(path).map_err(Error::file("open", path))?;
         if !metadata.is_file() {
             return Err(Error::Model { origin: path.display().to_string(), problem: "is not a file".into() });
         }
+        let file = File::open(path).map_err(Error::file("open", path))?;
         Ok(Self { path: path.to_owned(), file, length: metadata.len() })
     }
 

@@ -82,8 +82,18 @@ fn header(path: &Path, tensors: &[(String, Tensor)]) -> Result<Vec<u8>> {
     Ok(header)
 }
 
-/// Writes `path` through a file beside it; if anything fails, `path` stays as it was and nothing else remains.
+/// Writes `path` through a file beside it; if anything fails, `path` stays as it was and nothing else remains. Through a link
+/// the file that it points to is written; what is there and is no file (a device, a folder) is refused, not replaced.
 fn write_atomically(path: &Path, write: impl FnOnce(&mut BufWriter<File>, &Path) -> Result<()>) -> Result<()> {
+    let target = match std::fs::metadata(path) {
+        Ok(metadata) if !metadata.is_file() => {
+            let problem = "is there and is not a file; give the name of a file".into();
+            return Err(Error::Model { origin: path.display().to_string(), problem });
+        }
+        Ok(_) => std::fs::canonicalize(path).map_err(Error::file("read", path))?,
+        Err(_) => path.to_owned(),
+    };
+    let path = target.as_path();
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.partial", std::process::id()));
     let partial = path.with_file_name(name);

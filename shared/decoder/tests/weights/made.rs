@@ -131,3 +131,18 @@ fn a_saved_folder_reads_back_the_same_here_and_with_candle() {
     assert_eq!(std::fs::read(&file).unwrap(), bytes);
     assert_eq!(std::fs::read_dir(&path).unwrap().count(), 2, "no partial file remains");
 }
+
+#[cfg(unix)]
+#[test]
+fn a_file_behind_a_link_is_written_and_what_is_no_file_is_refused() {
+    let root = tempdir().unwrap();
+    let (target, link) = (root.path().join("target.safetensors"), root.path().join("link"));
+    std::fs::write(&target, "before").unwrap();
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    let tensors = || [("a".to_owned(), Tensor::ones(3, DType::F32, &Device::Cpu).unwrap())];
+    save_safetensors(&link, tensors()).unwrap();
+    assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink(), "the link is still one");
+    assert_eq!(candle_core::safetensors::load(&target, &Device::Cpu).unwrap()["a"].elem_count(), 3);
+    assert_says(save_safetensors(std::path::Path::new("/dev/full"), tensors()), &["/dev/full", "not a file"]);
+    assert_says(save_safetensors(root.path(), tensors()), &["not a file"]);
+}

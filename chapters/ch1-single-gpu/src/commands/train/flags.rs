@@ -158,6 +158,18 @@ impl Train {
             save => Ok(save),
         }
     }
+
+    /// Refuses, before the run, to replace a model that is there already.
+    pub(super) fn may_save(&self) -> lab::Result<()> {
+        match self.save()? {
+            Some(folder) if folder.join("model.safetensors").exists() && !self.overwrite => Err(lab::Error::Flag {
+                flag: "--save",
+                found: folder.display().to_string(),
+                expected: "there is a model already; take another folder, or --overwrite".into(),
+            }),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// The same error in terms of the flag that is to blame, which makes it bad usage.

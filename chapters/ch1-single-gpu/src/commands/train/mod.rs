@@ -40,7 +40,7 @@ const HELD_OUT_TOKENS: usize = 1 << 14;
 impl Train {
     pub(super) fn run(self, out: &mut Output) -> anyhow::Result<()> {
         let (plan, plot) = (self.plan().map_err(in_terms_of_flags)?, self.plot()?);
-        self.save()?;
+        self.may_save()?;
         let described = Described::from_flags(&self.model, &self.device)?;
         plan.check(described.config.context).map_err(in_terms_of_flags)?;
         let outcome = in_pool(lab::startup::threads()?, || self.train(&described, plan))??;
