@@ -64,7 +64,7 @@ impl ClockKind {
                 return wrong("efficiency", efficiency, "above 0 and at most 1");
             }
         }
-        if matches!(self, Self::Cpu) && cpu_time().is_none() {
+        if matches!(self, Self::Cpu) && thread_time().is_none() {
             return Err(Error::Setting {
                 name: "clock",
                 found: "cpu".to_owned(),
@@ -175,7 +175,7 @@ impl Clock {
         times.compute = times.compute.max(end);
         if matches!(self.kind, ClockKind::Cpu) {
             // What the thread did inside of the call is the call's, not computing.
-            times.cpu = cpu_time().map(|now| (std::thread::current().id(), now));
+            times.cpu = thread_time().map(|now| (std::thread::current().id(), now));
         }
     }
 
@@ -183,7 +183,7 @@ impl Clock {
     fn counted(&self) -> MutexGuard<'_, Times> {
         let mut times = self.lock();
         if matches!(self.kind, ClockKind::Cpu)
-            && let Some(now) = cpu_time()
+            && let Some(now) = thread_time()
         {
             let thread = std::thread::current().id();
             if let Some((_, before)) = times.cpu.filter(|(counted, _)| *counted == thread) {
@@ -230,12 +230,11 @@ impl Observer for Clock {
 
 /// CPU time of the current thread.
 #[cfg(unix)]
-fn cpu_time() -> Option<Duration> {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Some(Duration::new(u64::try_from(time.tv_sec).ok()?, u32::try_from(time.tv_nsec).ok()?))
+fn thread_time() -> Option<Duration> {
+    cpu_time::ThreadTime::try_now().ok().map(|now| now.as_duration())
 }
 
 #[cfg(not(unix))]
-fn cpu_time() -> Option<Duration> {
+fn thread_time() -> Option<Duration> {
     None
 }
