@@ -62,7 +62,7 @@ pub fn rate(device: &Hardware, precision: Precision, utilisation: f64) -> Result
         return Err(Error::Setting {
             name: "--utilisation",
             found: utilisation.to_string(),
-            expected: "from 0.000001 to 1; large runs report 0.3 to 0.5".into(),
+            expected: "at least 0.000001, at most 1; large runs report 0.3 to 0.5".into(),
         });
     }
     Ok(device.peak(precision)? as f64 * utilisation)
