@@ -159,7 +159,10 @@ impl Visit<'_> {
             }
         })?;
         let row = Compared::within("smallest device", predicted as f64, Some(found.bytes as f64), 0.02, Unit::Bytes);
-        let message = last.map(|error| format!("\n\n{error}")).unwrap_or_default();
+        // The ledger of the error's message, without the sentences around it, which are wider than the tour.
+        let ledger = last.map(|error| error.to_string()).unwrap_or_default();
+        let ledger: Vec<&str> = ledger.lines().skip(1).filter(|line| !line.contains("hold less")).collect();
+        let message = format!("\n\nout of device memory; held were:\n{}", ledger.join("\n"));
         guide.show(&format!("{}{message}", Comparison::default().with(row)))?;
         let mebibytes = Bytes(found.bytes).mebibytes();
         guide.measured(
@@ -172,7 +175,7 @@ impl Visit<'_> {
             Unit::Number,
         )?;
         guide.notice(
-            "The error says what the memory was used for. Two thirds of it are keys and values: more users, or longer texts, \
+            "The error says what the memory was used for. More than half of it are keys and values: more users, or longer texts, \
              and the next device is too small as well.",
             "cargo ch1 wall; cargo ch1 wall --training",
         )?;
