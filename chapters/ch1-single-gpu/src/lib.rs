@@ -7,6 +7,7 @@
 //! - [`anatomy`]: one decoder layer, operation by operation;
 //! - [`xw`], [`kv`]: what one product and one cache cost; [`memory`], [`throughput`]: what a whole model does;
 //! - [`wall`]: the smallest device that it fits on; [`tour`]: how the guided tour speaks;
+//! - [`train`]: what the `train` of every chapter has in common;
 //! - [`stories`]: the corpus and the tokenizer of the bundled model.
 
 pub mod anatomy;
@@ -16,5 +17,6 @@ pub mod memory;
 pub mod stories;
 pub mod throughput;
 pub mod tour;
+pub mod train;
 pub mod wall;
 pub mod xw;

@@ -1,12 +1,13 @@
 //! One backward: what every chapter's `gradients` computes and prints.
 
-use crate::Result;
 use crate::batch::Batch;
 use crate::error::create_parent;
+use crate::{Result, Table};
 use decoder::weights::save::save_safetensors;
 use decoder::{Context, Decoder};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 use training::gradients::Gradients;
@@ -23,6 +24,21 @@ pub struct GradientNorms {
     pub global_norm: f64,
     /// Norm of each parameter's gradient, by its name in the checkpoint.
     pub norms: BTreeMap<String, f64>,
+}
+
+impl GradientNorms {
+    /// Parameter by parameter, then the loss and the global norm.
+    ///
+    /// # Errors
+    /// `out` cannot be written.
+    pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        let table = self.norms.iter().fold(Table::new(["parameter", "norm of its gradient"]), |table, (name, norm)| {
+            table.row([name.clone(), format!("{norm:.6}")])
+        });
+        writeln!(out, "{table}\n")?;
+        writeln!(out, "loss: {:.6} nats per token, mean of {} tokens", self.loss, self.count)?;
+        writeln!(out, "global norm: {:.6} over {} parameters", self.global_norm, self.norms.len())
+    }
 }
 
 /// Gradients of the mean loss of `batch`, by name: returns (loss, gradients). The sink of `ctx` is not used.

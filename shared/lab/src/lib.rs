@@ -5,7 +5,7 @@
 //! - [`program`]: what every `main` shares: errors, exit codes, a closed pipe, threads; [`startup`]: settings of the process;
 //! - [`flags`]: the flags that mean the same everywhere, and [`ask`]: `--predict`;
 //! - [`loaded`]: from the flags to a model, [`batch`]: to sequences of token ids;
-//! - [`score`], [`gradients`]: what each chapter computes to be compared with other software;
+//! - [`generated`], [`score`], [`gradients`]: what each chapter computes to be compared with other software;
 //! - [`anatomy`]: the operations of one layer, and the split points between them;
 //! - [`table`], [`numbers`], [`memory`]: figures as text;
 //! - [`timing`], [`roofline`]: how long something takes here, and what the machine can do at most;
@@ -19,6 +19,7 @@ pub mod batch;
 pub mod compared;
 mod error;
 pub mod flags;
+pub mod generated;
 pub mod gradients;
 pub mod loaded;
 pub mod memory;

@@ -10,6 +10,7 @@
 
 use crate::{Error, Result, startup};
 use ledger::{Kind, Ledger};
+use serde::Serialize;
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
@@ -65,6 +66,15 @@ impl Write for Output {
         let outcome = self.stdout.flush();
         self.notice(outcome)
     }
+}
+
+/// The one document on stdout that `--json` asks for.
+///
+/// # Errors
+/// Stdout cannot be written.
+pub fn write_json(out: &mut Output, document: &(impl Serialize + ?Sized)) -> anyhow::Result<()> {
+    serde_json::to_writer(&mut *out, document)?;
+    Ok(writeln!(out)?)
 }
 
 /// Runs `f` inside one rayon pool of `threads` threads, the calling thread's own work included.

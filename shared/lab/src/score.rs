@@ -1,10 +1,12 @@
 //! How well a model predicts some sequences: what every chapter's `score` computes and prints.
 
-use crate::Result;
 use crate::batch::Batch;
+use crate::{Result, Table, numbers};
 use candle_core::{DType, Tensor};
+use decoder::tokenizer::Tokenizer;
 use decoder::{Context, Decoder};
 use serde::Serialize;
+use std::io::{self, Write};
 use std::ops::Range;
 
 /// The document of `score`.
@@ -29,6 +31,29 @@ pub struct SequenceScore {
     pub argmax: Vec<u32>,
     /// The best five that may follow the last token, with their logits, best first.
     pub top: Vec<(u32, f64)>,
+}
+
+impl Score {
+    /// Token by token what was expected, what came, and how likely that was. A model without a tokenizer is shown by ids.
+    ///
+    /// # Errors
+    /// `out` cannot be written.
+    pub fn write(&self, out: &mut impl Write, tokenizer: Option<&Tokenizer>) -> io::Result<()> {
+        let text = |id: u32| match tokenizer {
+            Some(tokenizer) => format!("{id} {:?}", tokenizer.decode(&[id], false).unwrap_or_default()),
+            None => id.to_string(),
+        };
+        for (index, sequence) in self.sequences.iter().enumerate() {
+            let mut table = Table::new(["token", "log p", "p", "the most likely one"]);
+            for ((&next, logprob), &best) in sequence.ids[1..].iter().zip(&sequence.logprobs).zip(&sequence.argmax) {
+                table.push([text(next), format!("{logprob:.4}"), numbers::plain(logprob.exp()), text(best)]);
+            }
+            writeln!(out, "sequence {index}, after {}\n{table}\n", text(sequence.ids[0]))?;
+            let top: Vec<_> = sequence.top.iter().map(|&(id, logit)| format!("{} ({logit:.4})", text(id))).collect();
+            writeln!(out, "next, by logit: {}\n", top.join(", "))?;
+        }
+        writeln!(out, "loss: {:.6} nats per token, mean of {} tokens", self.loss, self.count)
+    }
 }
 
 /// Positions whose logits exist at a time.

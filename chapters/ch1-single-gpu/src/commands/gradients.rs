@@ -5,11 +5,9 @@ use clap::Args;
 use decoder::Context;
 use decoder::split::Split;
 use lab::flags::{BatchFlags, DeviceFlags, ModelFlags};
-use lab::gradients::{GradientNorms, gradients, norms, save};
+use lab::gradients::{gradients, norms, save};
 use lab::loaded::Described;
-use lab::program::{Output, in_pool};
-use lab::table::Table;
-use std::io::Write;
+use lab::program::{Output, in_pool, write_json};
 use std::path::PathBuf;
 
 /// What `cargo ch1 gradients` takes.
@@ -39,17 +37,6 @@ impl GradientsCommand {
         if let Some(path) = &self.save {
             save(path, named)?;
         }
-        if self.json { super::write_json(out, &document) } else { show(out, &document) }
+        if self.json { write_json(out, &document) } else { Ok(document.write(out)?) }
     }
-}
-
-fn show(out: &mut Output, document: &GradientNorms) -> anyhow::Result<()> {
-    let rows = document.norms.iter();
-    let table = rows.fold(Table::new(["parameter", "norm of its gradient"]), |table, (name, norm)| {
-        table.row([name.clone(), format!("{norm:.6}")])
-    });
-    writeln!(out, "{table}\n")?;
-    writeln!(out, "loss: {:.6} nats per token, mean of {} tokens", document.loss, document.count)?;
-    writeln!(out, "global norm: {:.6} over {} parameters", document.global_norm, document.norms.len())?;
-    Ok(())
 }

@@ -6,7 +6,7 @@ use clap::Args;
 use decoder::split::Split;
 use lab::flags::{DeviceFlags, ModelFlags};
 use lab::loaded::Described;
-use lab::program::{Output, in_pool};
+use lab::program::{Output, in_pool, write_json};
 use std::io::Write;
 
 /// What `cargo ch1 layer` takes.
@@ -44,7 +44,7 @@ impl LayerCommand {
             let document = serde_json::json!({
                 "model": described.source.origin(), "layer": self.layer, "prefill": prefill, "decode": decode,
             });
-            return super::write_json(out, &document);
+            return write_json(out, &document);
         }
         writeln!(out, "{}\n", plan.figure(&prefill))?;
         show(out, "Prefill", &plan, &prefill)?;

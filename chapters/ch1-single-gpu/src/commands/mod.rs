@@ -15,8 +15,6 @@ mod xw;
 
 use clap::{Parser, Subcommand};
 use lab::program::Output;
-use serde::Serialize;
-use std::io::Write;
 
 /// Chapter 1: why must a model be distributed? One device, from X·W = Y to the wall.
 #[derive(Parser, Debug)]
@@ -79,10 +77,4 @@ impl Cli {
             None => self.tour.run(out),
         }
     }
-}
-
-/// The one document on stdout that `--json` asks for.
-fn write_json(out: &mut Output, document: &(impl Serialize + ?Sized)) -> anyhow::Result<()> {
-    serde_json::to_writer(&mut *out, document)?;
-    Ok(writeln!(out)?)
 }

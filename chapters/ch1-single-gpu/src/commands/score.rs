@@ -6,11 +6,8 @@ use decoder::Context;
 use decoder::split::Split;
 use lab::flags::{BatchFlags, DeviceFlags, ModelFlags};
 use lab::loaded::Described;
-use lab::numbers;
-use lab::program::{Output, in_pool};
-use lab::score::{Score, score};
-use lab::table::Table;
-use std::io::Write;
+use lab::program::{Output, in_pool, write_json};
+use lab::score::score;
 
 /// What `cargo ch1 score` takes.
 #[derive(Args, Debug)]
@@ -33,29 +30,9 @@ impl ScoreCommand {
         let model = described.load(&Split::whole()).context("loading the model")?;
         let scored = in_pool(lab::startup::threads()?, || score(&model, &Context::inference(), &batch))??;
         if self.json {
-            return super::write_json(out, &scored);
+            return write_json(out, &scored);
         }
-        show(out, &scored, &described)
+        // A folder without a tokenizer can be scored by ids.
+        Ok(scored.write(out, described.tokenizer().ok().as_ref())?)
     }
-}
-
-/// Token by token what was expected, what came, and how likely that was.
-fn show(out: &mut Output, score: &Score, described: &Described) -> anyhow::Result<()> {
-    // A folder without a tokenizer can be scored by ids.
-    let tokenizer = described.tokenizer().ok();
-    let text = |id: u32| match &tokenizer {
-        Some(tokenizer) => format!("{id} {:?}", tokenizer.decode(&[id], false).unwrap_or_default()),
-        None => id.to_string(),
-    };
-    for (index, sequence) in score.sequences.iter().enumerate() {
-        let mut table = Table::new(["token", "log p", "p", "the most likely one"]);
-        for ((&next, logprob), &best) in sequence.ids[1..].iter().zip(&sequence.logprobs).zip(&sequence.argmax) {
-            table.push([text(next), format!("{logprob:.4}"), numbers::plain(logprob.exp()), text(best)]);
-        }
-        writeln!(out, "sequence {index}, after {}\n{table}\n", text(sequence.ids[0]))?;
-        let top: Vec<String> = sequence.top.iter().map(|&(id, logit)| format!("{} ({logit:.4})", text(id))).collect();
-        writeln!(out, "next, by logit: {}\n", top.join(", "))?;
-    }
-    writeln!(out, "loss: {:.6} nats per token, mean of {} tokens", score.loss, score.count)?;
-    Ok(())
 }

@@ -13,7 +13,7 @@ use decoder::Error;
 use lab::compared::Unit;
 use lab::flags::{BUNDLED, DeviceFlags, MemoryFlags, ModelFlags, OutputFlags, RandomFlags};
 use lab::loaded::Described;
-use lab::program::Output;
+use lab::program::{Output, write_json};
 use lab::progress::Progress;
 use lab::{Compared, Comparison, Table, ask, numbers};
 use ledger::{Bytes, Kind, Snapshot};
@@ -111,7 +111,7 @@ impl Wall {
             bars_by_kind(title, &document.kinds).write(path).context("drawing the plot")?;
         }
         if self.output.json {
-            return super::write_json(out, &document);
+            return write_json(out, &document);
         }
         document.show(out)?;
         let held = document.kinds.last().and_then(|device| device.peak);

@@ -4,7 +4,7 @@ use decoder::source::Source;
 use decoder::weights::save::save_folder;
 use lab::program::Output;
 use lab::{numbers, plot};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::io::Write;
 use std::path::Path;
 use training::journal::End;
@@ -15,20 +15,22 @@ use training::run::Run;
 const COMPANIONS: [&str; 3] = ["tokenizer.json", "tokenizer_config.json", "generation_config.json"];
 
 /// A run that has ended.
-pub(super) struct Outcome {
-    pub(super) run: Run,
-    pub(super) end: End,
+pub struct Outcome {
+    /// The run, with its model.
+    pub run: Run,
+    /// Whether it came to its end.
+    pub end: End,
     /// The step that this process began with.
-    pub(super) first: u64,
+    pub first: u64,
     /// Every step from 0 on, those of earlier processes included.
-    pub(super) records: Vec<Record>,
+    pub records: Vec<Record>,
     /// Mean loss on text that was not trained on.
-    pub(super) held_out: Option<f64>,
+    pub held_out: Option<f64>,
 }
 
 impl Outcome {
     /// Tokens per second of all steps of this process together.
-    fn tokens_per_second(&self) -> Option<f64> {
+    pub fn tokens_per_second(&self) -> Option<f64> {
         let records = self.records.iter().filter(|record| record.step >= self.first);
         let tokens = (self.run.plan().batch * self.run.plan().seq) as f64;
         let (steps, seconds) = records
@@ -37,7 +39,10 @@ impl Outcome {
     }
 
     /// Draws the loss curve; a run that was interrupted before its first step has none.
-    pub(super) fn draw(&self, path: &Path) -> lab::Result<()> {
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn draw(&self, path: &Path) -> lab::Result<()> {
         if self.records.is_empty() {
             return Ok(());
         }
@@ -45,8 +50,9 @@ impl Outcome {
         plot::loss_curve("Training loss", losses, self.held_out).write(path)
     }
 
-    pub(super) fn write_json(&self, out: &mut Output) -> anyhow::Result<()> {
-        let document = json!({
+    /// What is shown of the run, and what other software can compare with.
+    pub fn document(&self) -> Value {
+        json!({
             "settings": self.run.settings(),
             "steps": self.run.steps_done(),
             "resumed_at": self.first,
@@ -55,12 +61,14 @@ impl Outcome {
             "tokens": self.records.last().map(|record| record.tokens),
             "tokens_per_second": self.tokens_per_second(),
             "held_out_loss": self.held_out,
-        });
-        serde_json::to_writer_pretty(&mut *out, &document)?;
-        Ok(writeln!(out)?)
+        })
     }
 
-    pub(super) fn write_text(&self, plot: &Path, saved: Option<&Path>, out: &mut Output) -> anyhow::Result<()> {
+    /// In one or two lines.
+    ///
+    /// # Errors
+    /// Stdout cannot be written.
+    pub fn write(&self, plot: &Path, saved: Option<&Path>, out: &mut Output) -> anyhow::Result<()> {
         let (Some(first), Some(last)) = (self.records.first(), self.records.last()) else {
             return Ok(writeln!(out, "no step was taken")?);
         };
@@ -81,7 +89,10 @@ impl Outcome {
 }
 
 /// Writes the model as a folder in Hugging Face layout, with the tokenizer that it was trained with.
-pub(super) fn save(run: &Run, source: &Source, folder: &Path) -> anyhow::Result<()> {
+///
+/// # Errors
+/// A file cannot be written.
+pub fn save(run: &Run, source: &Source, folder: &Path) -> anyhow::Result<()> {
     let mut config = run.model().config().clone();
     config.dtype = run.parameters().values().next().map(|parameter| parameter.dtype());
     let weights = run.parameters().iter().map(|(name, value)| (name.to_string(), value.clone()));

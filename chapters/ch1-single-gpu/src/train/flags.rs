@@ -1,4 +1,4 @@
-//! What `cargo ch1 train` takes, and the plan that it means.
+//! What every chapter's `train` takes, and the plan that it means.
 
 use clap::{Args, ValueEnum};
 use lab::flags::{DeviceFlags, ModelFlags};
@@ -12,27 +12,30 @@ use training::schedule::Schedule;
 /// The cosine ends at this share of the learning rate.
 const FLOOR: f64 = 0.1;
 
-/// What `cargo ch1 train` takes.
+/// What `train` takes, whatever the layout.
 #[derive(Args, Debug)]
-pub(in crate::commands) struct Train {
+pub struct TrainFlags {
+    /// The shape, or the model itself.
     #[command(flatten)]
-    pub(super) model: ModelFlags,
+    pub model: ModelFlags,
     /// Start from random weights of this seed, in the shape of --model [default without --model: the value of --seed]
     #[arg(long, value_name = "SEED")]
     pub(super) random: Option<u64>,
+    /// Where to compute.
     #[command(flatten)]
-    pub(super) device: DeviceFlags,
+    pub device: DeviceFlags,
     /// Text to train on, UTF-8 [default: as many generated stories as the run reads]
     #[arg(long, value_name = "FILE")]
     pub(super) corpus: Option<PathBuf>,
     /// Seed of the stories, of their order, and of random weights
     #[arg(long, value_name = "SEED", default_value_t = 1)]
-    pub(super) seed: u64,
+    pub seed: u64,
+    /// What decides the trajectory.
     #[command(flatten)]
-    pub(super) hyper: Hyperparameters,
-    /// Folder of the run: checkpoints, metrics.jsonl, loss.svg
-    #[arg(long, value_name = "DIR", default_value = "out/ch1/train")]
-    pub(super) out: PathBuf,
+    pub hyper: Hyperparameters,
+    /// Folder of the run: checkpoints, metrics.jsonl, loss.svg [default: out/, the chapter, /train]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
     /// A checkpoint after every so many steps; 0: only at the end and on Ctrl-C
     #[arg(long, value_name = "STEPS", default_value_t = 100)]
     checkpoint_every: u64,
@@ -50,21 +53,21 @@ pub(in crate::commands) struct Train {
     plot: Option<PathBuf>,
     /// Print one JSON document
     #[arg(long)]
-    pub(super) json: bool,
+    pub json: bool,
 }
 
 /// The numbers that decide a trajectory.
 #[derive(Args, Clone, Debug)]
-pub(super) struct Hyperparameters {
+pub struct Hyperparameters {
     /// Optimiser steps
     #[arg(long, value_name = "STEPS", default_value_t = 100)]
-    pub(super) steps: u64,
+    pub steps: u64,
     /// Sequences per step
     #[arg(long, value_name = "ROWS", default_value_t = 16)]
-    pub(super) batch: usize,
+    pub batch: usize,
     /// Tokens of a sequence
     #[arg(long, value_name = "TOKENS", default_value_t = 256)]
-    pub(super) seq: usize,
+    pub seq: usize,
     /// Micro-batches that a batch is cut into: less memory, the same gradient
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     accumulate: usize,
@@ -104,9 +107,21 @@ enum Shape {
     Constant,
 }
 
-impl Train {
+impl TrainFlags {
     /// The settings of the run.
-    pub(super) fn plan(&self) -> training::Result<Plan> {
+    ///
+    /// # Errors
+    /// A setting has no meaning.
+    pub fn plan(&self) -> anyhow::Result<Plan> {
+        self.settings().map_err(in_terms_of_flags)
+    }
+
+    /// Folder of the run of a chapter: `ch2`.
+    pub fn folder(&self, chapter: &str) -> PathBuf {
+        self.out.clone().unwrap_or_else(|| Path::new("out").join(chapter).join("train"))
+    }
+
+    fn settings(&self) -> training::Result<Plan> {
         let hyper = &self.hyper;
         let (rule, usual) = match hyper.optimizer {
             Optimizer::Sgd => (Rule::Sgd, 0.1),
@@ -140,15 +155,21 @@ impl Train {
         NonZeroU64::new(self.checkpoint_every)
     }
 
-    /// Where the loss curve goes; checked before the run.
-    pub(super) fn plot(&self) -> lab::Result<PathBuf> {
-        let path = self.plot.clone().unwrap_or_else(|| self.out.join("loss.svg"));
+    /// Where the loss curve of the run in `folder` goes; checked before the run.
+    ///
+    /// # Errors
+    /// The file's name has another ending than `.svg` or `.png`.
+    pub fn plot(&self, folder: &Path) -> lab::Result<PathBuf> {
+        let path = self.plot.clone().unwrap_or_else(|| folder.join("loss.svg"));
         plot::Format::of(&path)?;
         Ok(path)
     }
 
-    /// Where the model goes; checked before the run.
-    pub(super) fn save(&self) -> lab::Result<Option<&Path>> {
+    /// Where the model goes.
+    ///
+    /// # Errors
+    /// There is a file.
+    pub fn save(&self) -> lab::Result<Option<&Path>> {
         match self.save.as_deref() {
             Some(path) if path.exists() && !path.is_dir() => Err(lab::Error::Flag {
                 flag: "--save",
@@ -160,7 +181,10 @@ impl Train {
     }
 
     /// Refuses, before the run, to replace a model that is there already.
-    pub(super) fn may_save(&self) -> lab::Result<()> {
+    ///
+    /// # Errors
+    /// There is one, and it was not said that it may be overwritten.
+    pub fn may_save(&self) -> lab::Result<()> {
         match self.save()? {
             Some(folder) if folder.join("model.safetensors").exists() && !self.overwrite => Err(lab::Error::Flag {
                 flag: "--save",
@@ -173,7 +197,7 @@ impl Train {
 }
 
 /// The same error in terms of the flag that is to blame, which makes it bad usage.
-pub(super) fn in_terms_of_flags(error: training::Error) -> anyhow::Error {
+pub fn in_terms_of_flags(error: training::Error) -> anyhow::Error {
     let training::Error::Setting { name, found, expected } = error else { return error.into() };
     let flag = match name {
         "batch" => "--batch",
