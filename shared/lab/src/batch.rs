@@ -4,6 +4,7 @@ use crate::{Error, Result};
 use candle_core::Device;
 use decoder::ops::IGNORED;
 use decoder::{Config, Tokens};
+use std::ops::Range;
 
 /// Sequences of any lengths that belong to one model: every id is in its vocabulary, every length within its context, and there is
 /// at least one token to predict.
@@ -49,9 +50,22 @@ impl Batch {
         &self.sequences
     }
 
+    /// Some of the sequences: a rank's part. It may be empty, or predict nothing.
+    ///
+    /// # Errors
+    /// `rows` is not a range of the sequences.
+    pub fn rows(&self, rows: Range<usize>) -> Result<Self> {
+        let sequences = self.sequences.get(rows.clone()).ok_or_else(|| decoder::Error::Setting {
+            name: "rows",
+            found: format!("{rows:?}"),
+            expected: format!("a range in 0..{}", self.sequences.len()),
+        })?;
+        Ok(Self { sequences: sequences.to_vec() })
+    }
+
     /// Tokens that are predicted: all but the first of each sequence.
     pub fn targets(&self) -> usize {
-        self.sequences.iter().map(|ids| ids.len() - 1).sum()
+        self.sequences.iter().map(|ids| ids.len().saturating_sub(1)).sum()
     }
 
     /// All tokens, padded on the right.

@@ -68,6 +68,17 @@ pub enum Error {
     /// A model cannot be found, described or read.
     #[error(transparent)]
     Decoder(#[from] decoder::Error),
+    /// A failure that was asked for.
+    #[error("rank {rank} fails in step {step}, as --inject-failure {rank}:{step} asks")]
+    Injected {
+        /// The rank.
+        rank: usize,
+        /// The step, from 0.
+        step: u64,
+    },
+    /// Ranks could not be started, or one of them failed.
+    #[error(transparent)]
+    Collective(#[from] collective::Error),
     /// A backward failed, or a gradient is missing.
     #[error(transparent)]
     Training(Box<training::Error>),

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
+use training::accumulation::Loss;
 use training::gradients::Gradients;
 use training::{Named, clip, segments};
 
@@ -44,15 +45,27 @@ impl GradientNorms {
 /// Gradients of the mean loss of `batch`, by name: returns (loss, gradients). The sink of `ctx` is not used.
 ///
 /// # Errors
-/// Forward or backward failed, or a parameter got no gradient.
+/// As [`contribution`].
 pub fn gradients(model: &Decoder, ctx: &Context, batch: &Batch) -> Result<(f64, Named)> {
+    let (loss, gradients) = contribution(model, ctx, batch, batch.targets())?;
+    Ok((loss.mean(), gradients))
+}
+
+/// What `batch` contributes to the loss, and to the gradients of the mean over `count` targets: those of a larger batch that it is a
+/// part of. A part in which nothing is predicted contributes zeros. The sink of `ctx` is not used.
+///
+/// # Errors
+/// Forward or backward failed, or a parameter got no gradient.
+pub fn contribution(model: &Decoder, ctx: &Context, batch: &Batch, count: usize) -> Result<(Loss, Named)> {
+    if batch.targets() == 0 {
+        return Ok((Loss::default(), Gradients::expected(model, 0).finish()?));
+    }
     let sink = Arc::new(Gradients::expected(model, 1));
     let mut ctx = ctx.clone();
     ctx.sink = Some(sink.clone());
     let (inputs, targets) = batch.inputs_and_targets(model.device())?;
-    let scale = 1. / batch.targets() as f64;
-    let (sum, _) = segments::forward_backward(model, &ctx, &inputs, &targets, scale)?;
-    Ok((sum * scale, sink.finish()?))
+    let (sum, counted) = segments::forward_backward(model, &ctx, &inputs, &targets, 1. / count as f64)?;
+    Ok((Loss { sum, count: counted }, sink.finish()?))
 }
 
 /// Writes full gradients as safetensors, under the parameters' names; the folder is created.

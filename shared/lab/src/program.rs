@@ -132,6 +132,8 @@ fn is_bad_usage(error: &anyhow::Error) -> bool {
             Some(Error::Flag { .. } | Error::Threads { .. } | Error::Ledger(ledger::Error::Bytes { .. }))
         ) || matches!(cause.downcast_ref(), Some(decoder::Error::Setting { .. }))
             || matches!(cause.downcast_ref(), Some(Error::Decoder(decoder::Error::Setting { .. })))
+            || matches!(cause.downcast_ref(), Some(collective::Error::Setting { .. }))
+            || matches!(cause.downcast_ref(), Some(Error::Collective(collective::Error::Setting { .. })))
             || matches!(cause.downcast_ref(), Some(ledger::Error::Bytes { .. }))
     })
 }

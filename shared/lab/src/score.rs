@@ -34,6 +34,13 @@ pub struct SequenceScore {
 }
 
 impl Score {
+    /// Of sequences that were scored one by one. Without a predicted token the loss is NaN.
+    pub fn of(sequences: Vec<SequenceScore>) -> Self {
+        let logprobs = sequences.iter().flat_map(|sequence| &sequence.logprobs);
+        let (count, sum) = logprobs.fold((0, 0.0), |(count, sum), logprob| (count + 1, sum + logprob));
+        Self { loss: -sum / count as f64, count, sequences }
+    }
+
     /// Token by token what was expected, what came, and how likely that was. A model without a tokenizer is shown by ids.
     ///
     /// # Errors
@@ -81,9 +88,7 @@ pub fn score_with(batch: &Batch, logits: impl Fn(usize, Range<usize>) -> Result<
     let sequences = batch.sequences().iter().enumerate();
     let sequences: Vec<SequenceScore> =
         sequences.map(|(row, ids)| sequence(ids, |positions| logits(row, positions))).collect::<Result<_>>()?;
-    let count = batch.targets();
-    let sum: f64 = sequences.iter().flat_map(|sequence| &sequence.logprobs).sum();
-    Ok(Score { loss: -sum / count as f64, count, sequences })
+    Ok(Score::of(sequences))
 }
 
 fn sequence(ids: &[u32], logits: impl Fn(Range<usize>) -> Result<Tensor>) -> Result<SequenceScore> {

@@ -125,6 +125,26 @@ impl Journal {
         Ok(if run.is_done() { End::Done } else { End::Interrupted })
     }
 
+    /// Saves the state of a run into `folder` on behalf of its journal, whose owner failed: a replica has the same state.
+    ///
+    /// # Errors
+    /// The checkpoint cannot be written.
+    pub fn rescue(folder: &Path, run: &Run) -> Result<()> {
+        checkpoint::save(&folder.join(CHECKPOINTS), &run.snapshot(), run.settings())?;
+        Ok(())
+    }
+
+    /// Brings `run` to the state that [`Journal::resume`] would, without becoming its journal: for replicas.
+    ///
+    /// # Errors
+    /// As [`Journal::resume`].
+    pub fn restore(folder: &Path, run: &mut Run) -> Result<()> {
+        match checkpoint::latest(&folder.join(CHECKPOINTS), run.settings(), run.model().device())? {
+            Some(latest) => run.restore(latest.snapshot),
+            None => Ok(()),
+        }
+    }
+
     fn save(&mut self, run: &Run) -> Result<()> {
         checkpoint::save(&self.checkpoints, &run.snapshot(), run.settings())?;
         self.saved = Some(run.steps_done());

@@ -77,15 +77,33 @@ impl TrainFlags {
     /// The journal in `folder`: a new one, or that of the run to go on with, whose state `run` then has.
     ///
     /// # Errors
-    /// There is a run already, or it does not fit.
+    /// As [`TrainFlags::begin`] and [`TrainFlags::go_on`].
     pub fn journal(&self, folder: &Path, run: &mut Run) -> anyhow::Result<Journal> {
+        if self.resume { self.go_on(folder, run) } else { self.begin(folder) }
+    }
+
+    /// Whether to go on with the run that is there.
+    pub fn resumes(&self) -> bool {
+        self.resume
+    }
+
+    /// A new journal in `folder`.
+    ///
+    /// # Errors
+    /// There is a run already, and it was not said that it may be overwritten.
+    pub fn begin(&self, folder: &Path) -> anyhow::Result<Journal> {
         if self.overwrite {
             Journal::remove(folder)?;
         }
-        if !self.resume {
-            return Journal::begin(folder, self.checkpoint_every())
-                .context("--resume goes on with it, --overwrite deletes it, --out DIR takes another folder");
-        }
+        Journal::begin(folder, self.checkpoint_every())
+            .context("--resume goes on with it, --overwrite deletes it, --out DIR takes another folder")
+    }
+
+    /// The journal of the run in `folder`, whose state `run` then has. Says where it goes on, on stderr.
+    ///
+    /// # Errors
+    /// The run there is of other settings, or no checkpoint is usable.
+    pub fn go_on(&self, folder: &Path, run: &mut Run) -> anyhow::Result<Journal> {
         let (journal, resumed) = Journal::resume(folder, run, self.checkpoint_every())?;
         let mut stderr = std::io::stderr();
         for skipped in &resumed.skipped {

@@ -4,15 +4,19 @@
 //! value or an error that says what would be legal.
 
 mod batch;
+mod cluster;
 mod device;
 mod model;
 mod output;
+mod parallel;
 mod random;
 mod sampling;
 
 pub use batch::BatchFlags;
+pub use cluster::{ClockChoice, ClusterFlags, FailureFlags, InjectedFailure};
 pub use device::{DeviceChoice, DeviceFlags, DtypeChoice};
 pub use model::{BUNDLED, ModelFlags, assets};
 pub use output::{MemoryFlags, OutputFlags, TraceFlags};
+pub use parallel::DataParallelFlags;
 pub use random::RandomFlags;
 pub use sampling::SamplingFlags;
