@@ -47,7 +47,7 @@ impl Generate {
     pub(super) fn run(self, out: &mut Output) -> anyhow::Result<()> {
         // Asked before anything is written.
         let threads = lab::startup::threads()?;
-        let texts = self.sampling.prompts("the dog")?;
+        let texts = self.sampling.prompts(&["the dog"])?;
         let options = Options {
             sampling: self.sampling.sampling(),
             max_tokens: self.sampling.sample_len()?,

@@ -30,7 +30,7 @@ pub(super) struct GradientsCommand {
 impl GradientsCommand {
     pub(super) fn run(self, out: &mut Output) -> anyhow::Result<()> {
         let described = Described::from_flags(&self.model, &self.device)?;
-        let batch = self.batch.batch(super::DEFAULT_TEXT, &described)?;
+        let batch = self.batch.batch(&[super::DEFAULT_TEXT], &described)?;
         let model = described.load(&Split::whole()).context("loading the model")?;
         let (loss, named) = in_pool(lab::startup::threads()?, || gradients(&model, &Context::inference(), &batch))??;
         let document = norms(loss, batch.targets(), &named)?;

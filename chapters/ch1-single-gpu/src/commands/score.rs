@@ -26,7 +26,7 @@ pub(super) struct ScoreCommand {
 impl ScoreCommand {
     pub(super) fn run(self, out: &mut Output) -> anyhow::Result<()> {
         let described = Described::from_flags(&self.model, &self.device)?;
-        let batch = self.batch.batch(super::DEFAULT_TEXT, &described)?;
+        let batch = self.batch.batch(&[super::DEFAULT_TEXT], &described)?;
         let model = described.load(&Split::whole()).context("loading the model")?;
         let scored = in_pool(lab::startup::threads()?, || score(&model, &Context::inference(), &batch))??;
         if self.json {

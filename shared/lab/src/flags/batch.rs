@@ -27,10 +27,10 @@ impl BatchFlags {
     ///
     /// # Errors
     /// Text without tokens, ids that are no list of lists of ids, or what [`Batch::new`] refuses.
-    pub fn batch(&self, default: &str, model: &Described) -> Result<Batch> {
+    pub fn batch(&self, default: &[&str], model: &Described) -> Result<Batch> {
         let Some(ids) = &self.ids else {
-            let default = [default.to_owned()];
-            let texts = if self.prompt.is_empty() { &default[..] } else { &self.prompt };
+            let default: Vec<String> = default.iter().copied().map(str::to_owned).collect();
+            let texts = if self.prompt.is_empty() { &default } else { &self.prompt };
             let tokenizer = model.tokenizer()?;
             let encoded: Result<Vec<_>, _> = texts.iter().map(|text| tokenizer.encode(text, true)).collect();
             return Batch::new("--prompt", encoded?, &model.config);

@@ -113,7 +113,7 @@ mod tests {
              --device cpu --dtype BF16 --plot out/a.PNG --trace out/a.json --json --random 3 --device-memory 1.5GiB",
         )
         .unwrap();
-        assert_eq!(program.sampling.prompts("default").unwrap(), ["One", "-two-"]);
+        assert_eq!(program.sampling.prompts(&["default"]).unwrap(), ["One", "-two-"]);
         assert_eq!(program.sampling.sample_len().unwrap(), 5);
         assert_eq!((program.sampling.temperature, program.sampling.top_k), (0.8, Some(40)));
         assert!(program.device.device().unwrap().is_cpu());
@@ -125,7 +125,7 @@ mod tests {
         let defaults = parse("").unwrap();
         assert_eq!(defaults.device.device, DeviceChoice::Auto);
         assert_eq!(defaults.device.dtype(DType::F64), DType::F64);
-        assert_eq!(defaults.sampling.prompts("default").unwrap(), ["default"]);
+        assert_eq!(defaults.sampling.prompts(&["default"]).unwrap(), ["default"]);
         assert_eq!((defaults.memory.device_memory().unwrap(), defaults.output.plot().unwrap()), (None, None));
         assert_eq!(parse("--device CUDA:3").unwrap().device.device, DeviceChoice::Cuda(3));
     }
@@ -154,7 +154,7 @@ mod tests {
             assert!(message.contains(reason), "{line}: {message}");
         };
         refuse("--sample-len 0", "--sample-len 0", |program| program.sampling.sample_len().map(drop));
-        refuse("--prompt=", "--prompt", |program| program.sampling.prompts("").map(drop));
+        refuse("--prompt=", "--prompt", |program| program.sampling.prompts(&[]).map(drop));
         refuse("--device-memory 0", "--device-memory 0", |program| program.memory.device_memory().map(drop));
         refuse("--plot a.pdf", ".svg", |program| program.output.plot().map(drop));
         // The tests of this crate have no counting allocator.

@@ -38,7 +38,7 @@ impl SamplingFlags {
     ///
     /// # Errors
     /// An empty prompt.
-    pub fn prompts(&self, default: &str) -> Result<Vec<String>> {
+    pub fn prompts(&self, default: &[&str]) -> Result<Vec<String>> {
         if self.prompt.iter().any(String::is_empty) {
             return Err(Error::Flag {
                 flag: "--prompt",
@@ -46,7 +46,11 @@ impl SamplingFlags {
                 expected: "a model continues at least one token; give some text".to_owned(),
             });
         }
-        Ok(if self.prompt.is_empty() { vec![default.to_owned()] } else { self.prompt.clone() })
+        Ok(if self.prompt.is_empty() {
+            default.iter().copied().map(str::to_owned).collect()
+        } else {
+            self.prompt.clone()
+        })
     }
 
     /// How the next token is chosen; checked where it is done, by the decoder's sampler.

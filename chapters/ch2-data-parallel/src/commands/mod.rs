@@ -1,0 +1,48 @@
+//! The subcommands of `cargo ch2`: flags → plan → ranks → result → shown.
+
+mod generate;
+mod gradients;
+mod score;
+mod train;
+
+use clap::{Parser, Subcommand};
+use lab::program::Output;
+
+/// Chapter 2: how are data and parameters partitioned? Data parallelism, from one product to a training run.
+#[derive(Parser, Debug)]
+#[command(name = "ch2", bin_name = "cargo ch2", version, max_term_width = 120)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Continue several prompts, each on one of the replicas
+    Generate(generate::Generate),
+    /// How likely the model finds some texts, each on one of the replicas
+    Score(score::ScoreCommand),
+    /// One backward over all replicas: loss, and the norm of every parameter's gradient
+    Gradients(gradients::GradientsCommand),
+    /// Train on several replicas: exactly what one device does
+    Train(Box<train::Train>),
+}
+
+/// What is computed on if no text is given: sentences as the bundled model knows them, unequally long.
+const DEFAULT_TEXTS: [&str; 4] =
+    ["the dog ran home", "the cat sat on the mat.", "the bird", "the girl went to the park and"];
+
+impl Cli {
+    /// Runs the subcommand; without one, the guided tour.
+    ///
+    /// # Errors
+    /// Whatever went wrong, with context.
+    pub fn run(self, out: &mut Output) -> anyhow::Result<()> {
+        match self.command {
+            Command::Generate(command) => command.run(out),
+            Command::Score(command) => command.run(out),
+            Command::Gradients(command) => command.run(out),
+            Command::Train(command) => command.run(out),
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The one error type of this crate's library.
+
+use candle_core::Tensor;
+
+/// Result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What can go wrong on a rank.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Replicas hold different weights: from now on each would train a model of its own.
+    #[error(
+        "rank {rank}'s {name} is not rank 0's {when}; every replica must start from the same weights and add the same gradient"
+    )]
+    Diverged {
+        /// The first rank that differs from rank 0.
+        rank: usize,
+        /// The first parameter that differs, in the order of names.
+        name: String,
+        /// `at the start`, `after step 7`.
+        when: String,
+    },
+    /// Another rank failed, or a collective was refused.
+    #[error(transparent)]
+    Collective(#[from] collective::Error),
+    /// The rank's own computation failed.
+    #[error(transparent)]
+    Training(#[from] training::Error),
+    /// A model or batch is not usable.
+    #[error(transparent)]
+    Decoder(#[from] decoder::Error),
+    /// A score, a gradient, a flag.
+    #[error(transparent)]
+    Lab(#[from] lab::Error),
+    /// A tensor computation failed.
+    #[error(transparent)]
+    Candle(#[from] candle_core::Error),
+    /// An implementation of an exercise returned something of another shape.
+    #[error("{what}: shape {found:?}, expected {expected:?}")]
+    Shape {
+        /// What was computed.
+        what: String,
+        /// Its shape.
+        found: Vec<usize>,
+        /// The shape that it must have.
+        expected: Vec<usize>,
+    },
+}
+
+impl Error {
+    /// An error unless `found` has the shape of `expected`.
+    ///
+    /// # Errors
+    /// It has not.
+    pub fn check_shape(what: impl Into<String>, found: &Tensor, expected: &[usize]) -> Result<()> {
+        if found.dims() == expected {
+            return Ok(());
+        }
+        Err(Self::Shape { what: what.into(), found: found.dims().to_vec(), expected: expected.to_vec() })
+    }
+}

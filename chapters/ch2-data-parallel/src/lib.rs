@@ -1,0 +1,24 @@
+//! Chapter 2: how are data and parameters partitioned?
+//!
+//! X · W = Y can be divided in X or in W. This chapter shows both in one product, and then divides X: **data parallelism**. Every rank
+//! holds the whole model and computes its own rows of the batch; once per step the gradients are summed. The lesson is the
+//! `README.md` of this crate.
+//!
+//! - [`core`]: the chapter's own functions, which an exercise may replace; [`shard`] and [`mod@synchronise`] are two of them;
+//! - [`partition`]: one product divided in three ways;
+//! - [`replica`]: whether all ranks hold the same model; [`train`]: one rank of a training run;
+//! - [`serve`]: replicas that generate, score and differentiate;
+//! - [`traffic`]: what a step must send; [`scaling`]: what that costs over more ranks and slower links;
+//! - [`commands`]: what `cargo ch2 …` runs, one file per subcommand.
+
+pub mod commands;
+pub mod core;
+mod error;
+pub mod replica;
+pub mod serve;
+pub mod shard;
+pub mod synchronise;
+pub mod traffic;
+pub mod train;
+
+pub use error::{Error, Result};
