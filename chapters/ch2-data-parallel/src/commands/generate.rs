@@ -1,6 +1,5 @@
 //! `cargo ch2 generate`: replicas that answer the prompts of one batch, each its own.
 
-use crate::Error;
 use crate::core::Core;
 use crate::serve::{generate_own, join};
 use clap::Args;
@@ -51,7 +50,7 @@ impl Generate {
             let model = described.load(&Split::whole())?;
             let ctx = Context::inference().with_observer(rank.observer());
             let place = (rank.size(), rank.rank());
-            generate_own(&core, place, &model, &ctx, &prompts.ids, &generation).map_err(Error::from)
+            generate_own(&core, place, &model, &ctx, &prompts.ids, &generation)
         })?;
         let generated = join(parts);
         if self.json {

@@ -1,6 +1,5 @@
 //! `cargo ch2 score`: how likely the model finds some texts, each on one of the replicas.
 
-use crate::Error;
 use crate::core::Core;
 use crate::serve::score_own;
 use clap::Args;
@@ -37,7 +36,7 @@ impl ScoreCommand {
         let parts = launch(dp, &Options::default(), |rank| {
             let model = described.load(&Split::whole())?;
             let ctx = Context::inference().with_observer(rank.observer());
-            score_own(&core, (rank.size(), rank.rank()), &model, &ctx, &batch).map_err(Error::from)
+            score_own(&core, (rank.size(), rank.rank()), &model, &ctx, &batch)
         })?;
         let scored = Score::of(parts.into_iter().flatten().collect());
         if self.json {
