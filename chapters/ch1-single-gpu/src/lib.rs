@@ -8,6 +8,7 @@
 //! - [`xw`], [`kv`]: what one product and one cache cost; [`memory`], [`throughput`]: what a whole model does;
 //! - [`wall`]: the smallest device that it fits on; [`tour`]: how the guided tour speaks;
 //! - [`train`]: what the `train` of every chapter has in common;
+//! - [`variant`]: the single device, as others are compared with it;
 //! - [`stories`]: the corpus and the tokenizer of the bundled model.
 
 pub mod anatomy;
@@ -18,5 +19,6 @@ pub mod stories;
 pub mod throughput;
 pub mod tour;
 pub mod train;
+pub mod variant;
 pub mod wall;
 pub mod xw;

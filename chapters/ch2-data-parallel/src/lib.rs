@@ -9,6 +9,7 @@
 //! - [`replica`]: whether all ranks hold the same model; [`train`]: one rank of a training run;
 //! - [`serve`]: replicas that generate, score and differentiate;
 //! - [`traffic`]: what a step must send; [`scaling`]: what that costs over more ranks and slower links;
+//! - [`variant`]: data parallelism beside the other layouts;
 //! - [`commands`]: what `cargo ch2 …` runs, one file per subcommand.
 
 pub mod commands;
@@ -20,5 +21,6 @@ pub mod shard;
 pub mod synchronise;
 pub mod traffic;
 pub mod train;
+pub mod variant;
 
 pub use error::{Error, Result};

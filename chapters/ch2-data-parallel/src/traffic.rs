@@ -63,7 +63,12 @@ pub fn check(algorithm: Algorithm, place: &Place, parameters: usize) -> Volume {
     Volume { calls: 1, payload: (parameters * size_of::<i64>()) as u64, sent }
 }
 
-/// Elements and bytes per element of each parameter's gradient.
-pub fn gradient_sizes(parameters: &Named, activations: DType) -> Vec<(usize, usize)> {
+/// Elements and bytes per element of each gradient.
+pub fn gradient_sizes(gradients: &Named) -> Vec<(usize, usize)> {
+    gradients.values().map(|gradient| (gradient.elem_count(), gradient.dtype().size_in_bytes())).collect()
+}
+
+/// The same, of a model's parameters before there are gradients: these have the type of the activations.
+pub fn parameter_sizes(parameters: &Named, activations: DType) -> Vec<(usize, usize)> {
     parameters.values().map(|parameter| (parameter.elem_count(), activations.size_in_bytes())).collect()
 }

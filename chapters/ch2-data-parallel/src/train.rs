@@ -118,7 +118,7 @@ impl<'a> Replica<'a> {
     /// What this rank must have sent so far, by formula.
     pub fn predicted(&self, run: &Run, algorithm: Algorithm, topology: &Topology) -> Volume {
         let place = Place::of(self.group.rank(), self.group.members(), topology);
-        let gradients = traffic::gradient_sizes(run.parameters(), run.model().activations());
+        let gradients = traffic::parameter_sizes(run.parameters(), run.model().activations());
         let Counted { steps, agreements, checks } = self.counted;
         traffic::synchronisation(algorithm, &place, &gradients).times(steps)
             + traffic::agreement(algorithm, &place).times(agreements)

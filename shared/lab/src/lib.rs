@@ -10,6 +10,7 @@
 //! - [`table`], [`numbers`], [`memory`]: figures as text;
 //! - [`timing`], [`roofline`]: how long something takes here, and what the machine can do at most;
 //! - [`compared`]: what a formula predicted beside what was measured;
+//! - [`variant`]: ways of doing the same work, side by side;
 //! - [`plot`], [`trace`]: figures as pictures, spans for Perfetto; [`timeline`]: a run as such spans;
 //! - [`progress`]: how far a run is, on a terminal only.
 
@@ -34,6 +35,7 @@ pub mod table;
 pub mod timeline;
 pub mod timing;
 pub mod trace;
+pub mod variant;
 
 pub use compared::{Compared, Comparison};
 pub use error::{Error, Result};

@@ -7,6 +7,7 @@ use crate::data::Batch;
 use crate::{Error, Result, segments};
 use candle_core::{DType, Device};
 use decoder::{Context, Decoder, Tokens};
+use std::ops::Range;
 
 /// A loss as its two parts, which add up over micro-batches and ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -88,6 +89,19 @@ impl Batch {
     pub fn tokens(&self, device: &Device) -> Result<Tokens> {
         let rows: Vec<&[u32]> = self.inputs.chunks(self.seq.max(1)).collect();
         Ok(Tokens::from_zero(&rows, device)?)
+    }
+
+    /// Some of the rows: a rank's part.
+    ///
+    /// # Errors
+    /// `rows` is not a range of this batch's rows.
+    pub fn rows(&self, rows: Range<usize>) -> Result<Self> {
+        if rows.start > rows.end || rows.end > self.rows {
+            return Err(Error::setting("rows", format!("{rows:?}"), format!("a range in 0..{}", self.rows)));
+        }
+        let range = rows.start * self.seq..rows.end * self.seq;
+        let (inputs, targets) = (self.inputs[range.clone()].to_vec(), self.targets[range].to_vec());
+        Ok(Self { inputs, targets, rows: rows.len(), seq: self.seq })
     }
 
     /// At most `parts` batches of consecutive rows, as equal as possible, the longer ones first; none is empty.

@@ -1,0 +1,7 @@
+//! Chapter 6: how are communication and memory optimised?
+//!
+//! The chapter itself is to come. It is the last, so it knows all others: what needs them all begins here.
+//!
+//! - [`compare`]: every layout doing the same work, side by side (`cargo compare`).
+
+pub mod compare;
