@@ -10,7 +10,7 @@
 
 use candle_core::DType;
 use decoder::shape::{Flops, ModelShape};
-use decoder::{Context, Decoder, Error, Result, Tokens};
+use decoder::{Config, Context, Decoder, Error, Result, Tokens};
 use lab::timing::Timing;
 use ledger::{Kind, Ledger, Operation, Record};
 use serde::Serialize;
@@ -20,15 +20,15 @@ use std::time::Duration;
 /// Contexts beyond this are not searched for a crossing: with windows in every layer there may be none.
 const LONGEST: u64 = 1 << 40;
 
-/// Bytes of this decoder's cache with room for `batch` sequences of `context` tokens. It keeps every token, also those that a layer with a
-/// sliding window no longer sees; without windows this is [`ModelShape::kv_bytes`].
+/// Bytes of this decoder's cache in `dtype` with room for `batch` sequences of `context` tokens. It keeps every token, also those that a
+/// layer with a sliding window no longer sees; without windows this is [`ModelShape::kv_bytes`].
 ///
 /// # Errors
 /// As [`ModelShape::kv_bytes`].
-pub fn cache_bytes(shape: &ModelShape, context: u64, batch: u64, dtype: DType) -> Result<u64> {
-    let mut shape = shape.clone();
+pub fn cache_bytes(config: &Config, context: usize, batch: usize, dtype: DType) -> Result<u64> {
+    let mut shape = ModelShape::from_config(config)?;
     shape.layers.iter_mut().for_each(|run| run.window = None);
-    shape.kv_bytes(context, batch, dtype)
+    shape.kv_bytes(context as u64, batch as u64, dtype)
 }
 
 /// Bytes that the ledger counts when a cache is made: `None` where nothing is measured.

@@ -9,10 +9,14 @@
 //! - [`wall`]: the smallest device that it fits on; [`tour`]: how the guided tour speaks;
 //! - [`train`]: what the `train` of every chapter has in common;
 //! - [`variant`]: the single device, as others are compared with it;
+//! - [`core`]: the functions that exercises replace; [`exercises`]: their tables; [`homework`]: your code;
 //! - [`stories`]: the corpus and the tokenizer of the bundled model.
 
 pub mod anatomy;
 pub mod commands;
+pub mod core;
+pub mod exercises;
+pub mod homework;
 pub mod kv;
 pub mod memory;
 pub mod stories;

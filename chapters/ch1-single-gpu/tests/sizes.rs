@@ -65,7 +65,7 @@ fn the_cache_holds_exactly_the_predicted_bytes() {
             let model = decoder(&config, dtype);
             for (context, batch) in [(1, 1), (17, 3), (300, 2)] {
                 let predicted = shape.kv_bytes(context as u64, batch as u64, dtype).unwrap();
-                assert_eq!(cache_bytes(&shape, context as u64, batch as u64, dtype).unwrap(), predicted);
+                assert_eq!(cache_bytes(&config, context, batch, dtype).unwrap(), predicted);
                 let measured = allocated(&model, context, batch).unwrap();
                 assert_eq!(measured, Some(predicted), "seed {seed}, {dtype:?}, {batch} x {context} tokens");
             }

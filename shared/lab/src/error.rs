@@ -27,7 +27,7 @@ pub enum Error {
         /// What happened and what to do.
         problem: String,
     },
-    /// A file or folder could not be written.
+    /// A file or folder could not be read or written.
     #[error("cannot {action} {}: {source}", path.display())]
     File {
         /// `write`, `create the folder`, …
@@ -36,6 +36,16 @@ pub enum Error {
         path: PathBuf,
         /// The operating system's reason.
         source: std::io::Error,
+    },
+    /// An exercise's function cannot be found.
+    #[error("{}: fn {function}: {problem}", path.display())]
+    Stub {
+        /// The file.
+        path: PathBuf,
+        /// The function.
+        function: String,
+        /// What was found and what to do.
+        problem: String,
     },
     /// A chart cannot be drawn from what it was given.
     #[error("plot {title:?}: {problem}")]

@@ -12,6 +12,7 @@
 //! - [`compared`]: what a formula predicted beside what was measured;
 //! - [`variant`]: ways of doing the same work, side by side;
 //! - [`plot`], [`trace`]: figures as pictures, spans for Perfetto; [`timeline`]: a run as such spans;
+//! - [`exercises`]: the machinery of exercises: implementations, checks, the learner's state;
 //! - [`progress`]: how far a run is, on a terminal only.
 
 pub mod anatomy;
@@ -19,6 +20,7 @@ pub mod ask;
 pub mod batch;
 pub mod compared;
 mod error;
+pub mod exercises;
 pub mod flags;
 pub mod generated;
 pub mod gradients;

@@ -13,6 +13,7 @@ use ledger::{Kind, Ledger};
 use serde::Serialize;
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
 /// The run failed.
@@ -24,11 +25,14 @@ const BAD_USAGE: u8 = 2;
 ///
 /// An error is written on stderr with its causes. The exit code is 0 for done, 1 for a failed run, 2 for bad usage. A reader that
 /// closes stdout early (`| head`) ends the program without complaint: everything for stdout goes through `out`, not through `println!`,
-/// which would panic.
+/// which would panic. A panic of the body (a learner's `todo!`) is a failed run, too.
 pub fn run(body: impl FnOnce(&mut Output) -> anyhow::Result<()>) -> ExitCode {
     startup::keep_freed_memory();
     let mut out = Output { stdout: io::stdout(), closed: false };
-    let outcome = body(&mut out).and_then(|()| Ok(out.flush()?));
+    // Where and why it panicked has been printed by then.
+    let panicked = |_| Err(anyhow::anyhow!("the program stopped in the panic above"));
+    let outcome = catch_unwind(AssertUnwindSafe(|| body(&mut out))).unwrap_or_else(panicked);
+    let outcome = outcome.and_then(|()| Ok(out.flush()?));
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if out.closed && is_broken_pipe(&error) => ExitCode::SUCCESS,

@@ -2,7 +2,8 @@
 
 pub(super) mod figure;
 
-use crate::kv::{Steps, allocated, cache_bytes, crossing, decode_steps};
+use crate::core::Core;
+use crate::kv::{Steps, allocated, crossing, decode_steps};
 use anyhow::Context as _;
 use candle_core::DType;
 use clap::{Args, ValueEnum};
@@ -10,7 +11,7 @@ use decoder::shape::{ModelShape, published};
 use decoder::split::Split;
 use decoder::{Decoder, Error};
 use lab::compared::Unit;
-use lab::flags::{BUNDLED, DeviceFlags, ModelFlags, OutputFlags, RandomFlags};
+use lab::flags::{BUNDLED, DeviceFlags, ModelFlags, OutputFlags, RandomFlags, WithFlags};
 use lab::loaded::Described;
 use lab::program::{Output, in_pool};
 use lab::{Compared, Comparison, Table, ask, numbers};
@@ -63,6 +64,8 @@ pub(super) struct Kv {
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Figure::Flops)]
     figure: Figure,
     #[command(flatten)]
+    with: WithFlags,
+    #[command(flatten)]
     output: OutputFlags,
 }
 
@@ -102,6 +105,7 @@ struct Row {
 impl Kv {
     pub(super) fn run(self, out: &mut Output) -> anyhow::Result<()> {
         let plot = self.output.plot()?;
+        let core = Core::choose(&self.with)?;
         let described = Described::from_flags(&self.model, &self.device)?;
         let shape = ModelShape::from_config(&described.config)?;
         let contexts = self.contexts(described.config.context)?;
@@ -118,7 +122,7 @@ impl Kv {
             .load(&described, &Split::whole())
             .context("loading the model (--random SEED needs no weights)")?;
         let (bytes, steps) = in_pool(lab::startup::threads()?, || {
-            let bytes = compare_bytes(&model, &shape, &contexts, self.batch)?;
+            let bytes = compare_bytes(&core, &model, &contexts, self.batch)?;
             Ok::<_, anyhow::Error>((bytes, decode_steps(&model, &contexts, BUDGET)?))
         })??;
         let document = Document {
@@ -164,13 +168,13 @@ fn setting(name: &'static str, found: &str, expected: &str) -> Error {
 }
 
 /// The cache's bytes by formula beside the ledger's, for one sequence and for the batch.
-fn compare_bytes(model: &Decoder, shape: &ModelShape, contexts: &[usize], batch: usize) -> anyhow::Result<Comparison> {
+fn compare_bytes(core: &Core, model: &Decoder, contexts: &[usize], batch: usize) -> anyhow::Result<Comparison> {
     let mut comparison = Comparison::default();
     let mut batches = vec![1, batch];
     batches.dedup();
     for batch in batches {
         for &context in contexts.iter().rev().take(3).rev() {
-            let predicted = cache_bytes(shape, context as u64, batch as u64, model.activations())?;
+            let predicted = (core.cache_bytes)(model.config(), context, batch, model.activations())?;
             let measured = if predicted <= MEASURED { allocated(model, context, batch)? } else { None };
             comparison.push(Compared::exact(format!("{batch} x {context} tokens"), predicted, measured, Unit::Bytes));
         }

@@ -6,13 +6,14 @@
 mod computing;
 mod limits;
 
+use crate::core::Core;
 use crate::tour::Guide;
 use anyhow::Context as _;
 use clap::Args;
 use decoder::Decoder;
 use decoder::shape::ModelShape;
 use decoder::split::Split;
-use lab::flags::{BUNDLED, DeviceFlags, ModelFlags};
+use lab::flags::{BUNDLED, DeviceFlags, ModelFlags, WithFlags};
 use lab::loaded::Described;
 use lab::numbers;
 use lab::program::{Output, in_pool};
@@ -28,11 +29,14 @@ pub(super) struct Tour {
     /// Folder of the figures
     #[arg(long, value_name = "DIR", default_value = "out/ch1/tour")]
     out: PathBuf,
+    #[command(flatten)]
+    with: WithFlags,
 }
 
 /// What the stops have in common.
 struct Visit<'a> {
     guide: Guide<'a, Output>,
+    core: Core,
     described: Described,
     model: Decoder,
     shape: ModelShape,
@@ -42,6 +46,7 @@ struct Visit<'a> {
 
 impl Tour {
     pub(super) fn run(self, out: &mut Output) -> anyhow::Result<()> {
+        let core = Core::choose(&self.with)?;
         let described =
             Described::from_flags(&ModelFlags::default(), &DeviceFlags { cpu: true, ..Default::default() })?;
         let shape = ModelShape::from_config(&described.config)?;
@@ -55,7 +60,7 @@ impl Tour {
             numbers::grouped(shape.parameters()?.total()),
         )?;
         let mut visit =
-            Visit { guide: Guide::new(out, self.predict), described, model, shape, figures: self.out.clone() };
+            Visit { guide: Guide::new(out, self.predict), core, described, model, shape, figures: self.out.clone() };
         in_pool(threads, || visit.stops())??;
         visit.end()
     }

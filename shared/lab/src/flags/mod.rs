@@ -11,6 +11,7 @@ mod output;
 mod parallel;
 mod random;
 mod sampling;
+mod with;
 
 pub use batch::BatchFlags;
 pub use cluster::{ClockChoice, ClusterFlags, FailureFlags, InjectedFailure};
@@ -20,3 +21,4 @@ pub use output::{MemoryFlags, OutputFlags, TraceFlags};
 pub use parallel::DataParallelFlags;
 pub use random::RandomFlags;
 pub use sampling::SamplingFlags;
+pub use with::WithFlags;

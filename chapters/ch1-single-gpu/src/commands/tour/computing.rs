@@ -3,7 +3,7 @@
 use super::Visit;
 use crate::anatomy::{Passage, Plan};
 use crate::commands::{kv, xw};
-use crate::kv::{Steps, allocated, cache_bytes, decode_steps};
+use crate::kv::{Steps, allocated, decode_steps};
 use crate::xw::{Matrix, Measured, Product};
 use anyhow::Context as _;
 use candle_core::DType;
@@ -178,7 +178,7 @@ impl Visit<'_> {
         let steps = decode_steps(&self.model, &CONTEXTS, BUDGET)?;
         let mut bytes = Comparison::default();
         for (batch, whose) in [(1, "one user"), (USERS, "20 users")] {
-            let predicted = cache_bytes(&self.shape, longest as u64, batch as u64, self.model.activations())?;
+            let predicted = (self.core.cache_bytes)(self.model.config(), longest, batch, self.model.activations())?;
             let measured = allocated(&self.model, longest, batch)?;
             bytes.push(Compared::exact(
                 format!("cache of {whose}, {longest} tokens"),
