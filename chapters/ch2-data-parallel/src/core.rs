@@ -4,8 +4,10 @@
 //! `--with bug:NAME` a typical mistake.
 
 use crate::Result;
-use crate::{shard, synchronise};
+use crate::exercises::{ROWS_OF_RANK, SYNCHRONISE, exercises};
 use collective::Communicator;
+use lab::exercises::{Choice, Exercises};
+use lab::flags::WithFlags;
 use std::ops::Range;
 use training::Named;
 use training::accumulation::Loss;
@@ -19,14 +21,35 @@ pub type Synchronise = fn(&dyn Communicator, &mut Loss, &mut Named) -> Result<()
 /// The chapter's functions.
 #[derive(Clone, Copy, Debug)]
 pub struct Core {
-    /// Which rows a rank computes.
+    /// Exercise 2.2, [`crate::shard::rows_of_rank`]: which rows a rank computes.
     pub rows_of_rank: RowsOfRank,
-    /// What happens between the backward and the step.
+    /// Exercise 2.3, [`crate::synchronise::synchronise`]: what happens between the backward and the step.
     pub synchronise: Synchronise,
 }
 
-impl Default for Core {
-    fn default() -> Self {
-        Self { rows_of_rank: shard::rows_of_rank, synchronise: synchronise::synchronise }
+impl Core {
+    /// What `--with` names.
+    ///
+    /// # Errors
+    /// No chapter up to this one has such an exercise or bug.
+    pub fn choose(with: &WithFlags) -> lab::Result<Self> {
+        Ok(Self::of(&with.choice(&known())?))
     }
+
+    /// What `choice` names: for a chapter that builds on this one.
+    pub fn of(choice: &Choice) -> Self {
+        Self { rows_of_rank: ROWS_OF_RANK.choose(choice), synchronise: SYNCHRONISE.choose(choice) }
+    }
+}
+
+impl Default for Core {
+    /// The reference.
+    fn default() -> Self {
+        Self::of(&Choice::default())
+    }
+}
+
+/// The exercises of this chapter and of those that it builds on.
+fn known() -> Exercises {
+    [ch1_single_gpu::exercises::exercises(), exercises()].concat()
 }

@@ -1,6 +1,6 @@
 //! The one error type of this crate's library.
 
-use candle_core::Tensor;
+use std::ops::Range;
 
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -36,27 +36,14 @@ pub enum Error {
     /// A tensor computation failed.
     #[error(transparent)]
     Candle(#[from] candle_core::Error),
-    /// An implementation of an exercise returned something of another shape.
-    #[error("{what}: shape {found:?}, expected {expected:?}")]
-    Shape {
-        /// What was computed.
-        what: String,
-        /// Its shape.
-        found: Vec<usize>,
-        /// The shape that it must have.
-        expected: Vec<usize>,
+    /// A rank was given rows that the batch does not have.
+    #[error("rank {rank} is to compute rows {found:?} of a batch of {rows}: every row belongs to exactly one rank")]
+    Rows {
+        /// The rank.
+        rank: usize,
+        /// Its rows.
+        found: Range<usize>,
+        /// Rows of the batch.
+        rows: usize,
     },
-}
-
-impl Error {
-    /// An error unless `found` has the shape of `expected`.
-    ///
-    /// # Errors
-    /// It has not.
-    pub fn check_shape(what: impl Into<String>, found: &Tensor, expected: &[usize]) -> Result<()> {
-        if found.dims() == expected {
-            return Ok(());
-        }
-        Err(Self::Shape { what: what.into(), found: found.dims().to_vec(), expected: expected.to_vec() })
-    }
 }

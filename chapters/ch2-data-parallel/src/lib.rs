@@ -4,7 +4,8 @@
 //! holds the whole model and computes its own rows of the batch; once per step the gradients are summed. The lesson is the
 //! `README.md` of this crate.
 //!
-//! - [`core`]: the chapter's own functions, which an exercise may replace; [`shard`] and [`mod@synchronise`] are two of them;
+//! - [`shard`] and [`mod@synchronise`]: data parallelism itself;
+//! - [`core`]: these functions as values, which exercises replace; [`exercises`]: their tables; [`homework`]: your code;
 //! - [`partition`]: one product divided in three ways;
 //! - [`replica`]: whether all ranks hold the same model; [`train`]: one rank of a training run;
 //! - [`serve`]: replicas that generate, score and differentiate;
@@ -15,6 +16,8 @@
 pub mod commands;
 pub mod core;
 mod error;
+pub mod exercises;
+pub mod homework;
 pub mod replica;
 pub mod serve;
 pub mod shard;

@@ -2,8 +2,8 @@
 //!
 //! Inference needs no communication at all: each rank answers its own rows. Only a gradient is shared.
 
-use crate::Result;
 use crate::core::Core;
+use crate::{Error, Result};
 use decoder::generation::{Generated, Options, generate};
 use decoder::{Context, Decoder};
 use lab::batch::Batch;
@@ -13,8 +13,12 @@ use training::Named;
 use training::accumulation::Loss;
 
 /// A rank's rows out of `rows`.
-fn own(core: &Core, rows: usize, ranks: usize, rank: usize) -> Range<usize> {
-    (core.rows_of_rank)(rows, ranks, rank)
+fn own(core: &Core, rows: usize, ranks: usize, rank: usize) -> Result<Range<usize>> {
+    let own = (core.rows_of_rank)(rows, ranks, rank);
+    if own.start > own.end || own.end > rows {
+        return Err(Error::Rows { rank, found: own, rows });
+    }
+    Ok(own)
 }
 
 /// Continues this rank's prompts. A row draws with the seed that it has in the whole batch, so its text does not depend on the layout.
@@ -29,7 +33,7 @@ pub fn generate_own(
     prompts: &[Vec<u32>],
     options: &Options,
 ) -> Result<Generated> {
-    let rows = own(core, prompts.len(), ranks, rank);
+    let rows = own(core, prompts.len(), ranks, rank)?;
     let mut options = options.clone();
     options.sampling.seed = options.sampling.seed.wrapping_add(rows.start as u64);
     Ok(generate(model, ctx, &prompts[rows], &options, |_, _| Ok(ControlFlow::Continue(())))?)
@@ -54,7 +58,7 @@ pub fn score_own(
     ctx: &Context,
     batch: &Batch,
 ) -> Result<Vec<SequenceScore>> {
-    let rows = own(core, batch.sequences().len(), ranks, rank);
+    let rows = own(core, batch.sequences().len(), ranks, rank)?;
     Ok(score(model, ctx, &batch.rows(rows)?)?.sequences)
 }
 
@@ -69,7 +73,7 @@ pub fn gradients(
     ctx: &Context,
     batch: &Batch,
 ) -> Result<(Loss, Named)> {
-    let rows = own(core, batch.sequences().len(), group.size(), group.rank());
+    let rows = own(core, batch.sequences().len(), group.size(), group.rank())?;
     let (mut loss, mut gradients) = lab::gradients::contribution(model, ctx, &batch.rows(rows)?, batch.targets())?;
     (core.synchronise)(group, &mut loss, &mut gradients)?;
     Ok((loss, gradients))

@@ -7,7 +7,7 @@ use collective::{ClockKind, Options, launch};
 use decoder::Context;
 use decoder::generation::Options as Generation;
 use decoder::split::Split;
-use lab::flags::{DataParallelFlags, DeviceFlags, MemoryFlags, ModelFlags, SamplingFlags};
+use lab::flags::{DataParallelFlags, DeviceFlags, MemoryFlags, ModelFlags, SamplingFlags, WithFlags};
 use lab::generated::Prompts;
 use lab::loaded::Described;
 use lab::program::{Output, write_json};
@@ -22,6 +22,8 @@ pub(super) struct Generate {
     #[command(flatten)]
     parallel: DataParallelFlags,
     #[command(flatten)]
+    with: WithFlags,
+    #[command(flatten)]
     sampling: SamplingFlags,
     #[command(flatten)]
     memory: MemoryFlags,
@@ -32,7 +34,7 @@ pub(super) struct Generate {
 
 impl Generate {
     pub(super) fn run(self, out: &mut Output) -> anyhow::Result<()> {
-        let core = Core::default();
+        let core = Core::choose(&self.with)?;
         let texts = self.sampling.prompts(&["the dog", "the cat", "the girl", "the bird"])?;
         let dp = self.parallel.dp(texts.len(), "the batch of prompts")?;
         let generation = Generation {

@@ -7,7 +7,7 @@ use clap::Args;
 use collective::{Algorithm, Options, launch};
 use decoder::Context;
 use decoder::split::Split;
-use lab::flags::{BatchFlags, DataParallelFlags, DeviceFlags, ModelFlags};
+use lab::flags::{BatchFlags, DataParallelFlags, DeviceFlags, ModelFlags, WithFlags};
 use lab::gradients::{norms, save};
 use lab::loaded::Described;
 use lab::program::{Output, write_json};
@@ -23,6 +23,8 @@ pub(super) struct GradientsCommand {
     #[command(flatten)]
     parallel: DataParallelFlags,
     #[command(flatten)]
+    with: WithFlags,
+    #[command(flatten)]
     batch: BatchFlags,
     /// How gradients are summed: direct, ring, tree, hierarchical
     #[arg(long, value_name = "ALGORITHM", default_value_t = Algorithm::Ring)]
@@ -37,7 +39,7 @@ pub(super) struct GradientsCommand {
 
 impl GradientsCommand {
     pub(super) fn run(self, out: &mut Output) -> anyhow::Result<()> {
-        let core = Core::default();
+        let core = Core::choose(&self.with)?;
         let described = Described::from_flags(&self.model, &self.device)?;
         let batch = self.batch.batch(&super::DEFAULT_TEXTS, &described)?;
         let dp = self.parallel.dp(batch.sequences().len(), "the batch")?;

@@ -6,7 +6,7 @@ use clap::Args;
 use collective::{Options, launch};
 use decoder::Context;
 use decoder::split::Split;
-use lab::flags::{BatchFlags, DataParallelFlags, DeviceFlags, ModelFlags};
+use lab::flags::{BatchFlags, DataParallelFlags, DeviceFlags, ModelFlags, WithFlags};
 use lab::loaded::Described;
 use lab::program::{Output, write_json};
 use lab::score::Score;
@@ -21,6 +21,8 @@ pub(super) struct ScoreCommand {
     #[command(flatten)]
     parallel: DataParallelFlags,
     #[command(flatten)]
+    with: WithFlags,
+    #[command(flatten)]
     batch: BatchFlags,
     /// Print one JSON document
     #[arg(long)]
@@ -29,7 +31,7 @@ pub(super) struct ScoreCommand {
 
 impl ScoreCommand {
     pub(super) fn run(self, out: &mut Output) -> anyhow::Result<()> {
-        let core = Core::default();
+        let core = Core::choose(&self.with)?;
         let described = Described::from_flags(&self.model, &self.device)?;
         let batch = self.batch.batch(&super::DEFAULT_TEXTS, &described)?;
         let dp = self.parallel.dp(batch.sequences().len(), "the batch")?;

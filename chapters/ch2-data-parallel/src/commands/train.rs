@@ -11,7 +11,7 @@ use ch1_single_gpu::train::{Outcome, TrainFlags, in_terms_of_flags, interrupt, s
 use clap::Args;
 use collective::{Options, Rank, launch};
 use decoder::Context;
-use lab::flags::{ClusterFlags, DataParallelFlags, FailureFlags, MemoryFlags};
+use lab::flags::{ClusterFlags, DataParallelFlags, FailureFlags, MemoryFlags, WithFlags};
 use lab::loaded::Described;
 use lab::program::Output;
 use lab::progress::Progress;
@@ -32,6 +32,8 @@ pub(super) struct Train {
     flags: TrainFlags,
     #[command(flatten)]
     parallel: DataParallelFlags,
+    #[command(flatten)]
+    with: WithFlags,
     #[command(flatten)]
     cluster: ClusterFlags,
     #[command(flatten)]
@@ -64,7 +66,8 @@ impl Train {
         let plot = flags.plot(&folder)?;
         flags.may_save()?;
         let dp = self.parallel.dp(plan.batch, "--batch")?;
-        let settings = Settings { core: Core::default(), check_every: self.check_every, failure: self.failure.of(dp)? };
+        let settings =
+            Settings { core: Core::choose(&self.with)?, check_every: self.check_every, failure: self.failure.of(dp)? };
         let described = Described::from_flags(&flags.model, &flags.device)?;
         plan.check(described.config.context).map_err(in_terms_of_flags)?;
         let options = self.cluster.options(described.dtype, &self.memory)?;
