@@ -179,3 +179,58 @@ impl fmt::Display for InjectedFailure {
         write!(f, "{}:{}", self.rank, self.step)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser, Debug)]
+    struct Program {
+        #[command(flatten)]
+        cluster: ClusterFlags,
+        #[command(flatten)]
+        failure: FailureFlags,
+    }
+
+    fn parse(line: &str) -> Result<Program, String> {
+        let words = std::iter::once("chapter").chain(line.split_whitespace());
+        Program::try_parse_from(words).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_cluster_is_its_links_its_gpu_and_its_clock() {
+        let flags =
+            parse("--link pcie --between ethernet --ranks-per-node 4 --gpu a100 --efficiency 0.25 --algorithm tree");
+        let options = flags.unwrap().cluster.options(DType::BF16, &MemoryFlags::default()).unwrap();
+        assert_eq!(options.topology, Topology { ranks_per_node: 4, within: Link::PCIE, between: Link::ETHERNET });
+        assert_eq!(options.algorithm, Algorithm::Tree);
+        let ClockKind::Roofline(roofline) = options.clock else { panic!("{:?}", options.clock) };
+        assert_eq!((roofline.peak, roofline.efficiency), (312e12, 0.25), "312 TFLOP/s: NVIDIA's data sheet");
+    }
+
+    #[test]
+    fn what_a_cluster_does_not_have_is_named_with_what_there_is() {
+        let refusal =
+            |line: &str| parse(line).unwrap().cluster.options(DType::F32, &MemoryFlags::default()).unwrap_err();
+        assert!(refusal("--link token-ring").to_string().contains("--link token-ring: one of nvlink"));
+        assert!(refusal("--between x").to_string().contains("--between x"));
+        assert!(refusal("--gpu h1000").to_string().contains("h1000"));
+        assert!(parse("--algorithm star").unwrap_err().contains("hierarchical"));
+    }
+
+    #[test]
+    fn a_failure_strikes_one_rank_in_one_step_and_must_have_that_rank() {
+        let failure = parse("--inject-failure 2:7").unwrap().failure;
+        let found = failure.of(3).unwrap();
+        assert!(InjectedFailure::strike(found, 2, 7).unwrap_err().to_string().contains("rank 2 fails in step 7"));
+        for (rank, step) in [(1, 7), (2, 6)] {
+            InjectedFailure::strike(found, rank, step).unwrap();
+        }
+        assert!(failure.of(2).unwrap_err().to_string().contains("a rank from 0 to 1"));
+        for wrong in ["2", "2:", ":7", "a:b", "-1:2"] {
+            assert!(parse(&format!("--inject-failure={wrong}")).unwrap_err().contains("RANK:STEP"), "{wrong}");
+        }
+    }
+}

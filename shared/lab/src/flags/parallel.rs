@@ -34,3 +34,21 @@ impl DataParallelFlags {
         Err(Error::Flag { flag: "--dp", found: dp.to_string(), expected })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn replicas_need_a_sequence_each_and_the_error_says_how_many_there_may_be() {
+        let flags = |dp| DataParallelFlags { dp };
+        assert_eq!(flags(None).dp(8, "--batch").unwrap(), 2);
+        assert_eq!(flags(None).dp(1, "--batch").unwrap(), 1);
+        assert_eq!(flags(Some(8)).dp(8, "--batch").unwrap(), 8);
+        let message = flags(Some(9)).dp(8, "--batch").unwrap_err().to_string();
+        assert!(message.contains("--dp 9") && message.contains("--batch has 8 sequences"), "{message}");
+        assert!(message.contains("1 to 8"), "{message}");
+        assert!(flags(Some(0)).dp(8, "--batch").unwrap_err().to_string().contains("at least 1"));
+    }
+}

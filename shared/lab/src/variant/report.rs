@@ -157,3 +157,27 @@ pub fn largest_difference(found: &Named, expected: &Named) -> anyhow::Result<f64
     }
     Ok(largest)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use candle_core::Device;
+
+    fn named(values: &[(&str, [f64; 2])]) -> Named {
+        values.iter().map(|(name, values)| ((*name).into(), Tensor::new(values, &Device::Cpu).unwrap())).collect()
+    }
+
+    #[test]
+    fn the_difference_is_that_of_the_worst_parameter_and_nothing_hides_one() {
+        let expected = named(&[("a", [3.0, 4.0]), ("b", [1.0, 0.0]), ("zero", [0.0, 0.0])]);
+        let difference = |found: &Named| largest_difference(found, &expected).unwrap();
+        assert_eq!(difference(&expected), 0.0);
+        assert_eq!(difference(&named(&[("a", [3.0, 4.5]), ("b", [1.0, 0.2]), ("zero", [0.0, 0.0])])), 0.2);
+        assert_eq!(difference(&named(&[("a", [3.0, 4.0]), ("b", [1.0, 0.0]), ("zero", [0.0, 1e-100])])), f64::INFINITY);
+        assert_eq!(difference(&named(&[("a", [3.0, 4.0]), ("b", [1.0, 0.0])])), f64::INFINITY, "one is missing");
+        assert_eq!(difference(&named(&[("a", [3.0, 4.0]), ("b", [1.0, 0.0]), ("c", [0.0, 0.0])])), f64::INFINITY);
+        let nan = difference(&named(&[("a", [f64::NAN, 4.0]), ("b", [2.0, 0.0]), ("zero", [0.0, 0.0])]));
+        assert!(nan.is_nan(), "{nan}");
+    }
+}
