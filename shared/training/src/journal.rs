@@ -6,11 +6,12 @@
 //!   metrics.jsonl     a line per step (see `metrics`)
 //! ```
 
-use crate::checkpoint::{self, Skipped};
+use crate::checkpoint::{self, Latest, Skipped, Snapshot};
 use crate::interrupt::Interrupt;
 use crate::metrics::{Metrics, Record};
 use crate::run::Run;
 use crate::{Error, Result};
+use serde_json::Value;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
@@ -67,17 +68,32 @@ impl Journal {
     /// # Errors
     /// The newest usable checkpoint is of a run with other settings, or none of several is usable.
     pub fn resume(folder: &Path, run: &mut Run, every: Option<NonZeroU64>) -> Result<(Self, Resumed)> {
-        let checkpoints = folder.join(CHECKPOINTS);
-        let latest = checkpoint::latest(&checkpoints, run.settings(), run.model().device())?;
         let mut resumed = Resumed { from: None, step: run.steps_done(), skipped: Vec::new() };
-        if let Some(latest) = latest {
+        if let Some(latest) = Self::newest(folder, run)? {
             resumed = Resumed { from: Some(latest.path), step: latest.snapshot.step, skipped: latest.skipped };
             run.restore(latest.snapshot)?;
         }
+        Ok((Self::resume_after(folder, &resumed, every)?, resumed))
+    }
+
+    /// The newest usable checkpoint in `folder` of a run with the settings of `run`: whole, where `run` may have a part of the model.
+    ///
+    /// # Errors
+    /// As [`checkpoint::latest`].
+    pub fn newest(folder: &Path, run: &Run) -> Result<Option<Latest>> {
+        checkpoint::latest(&folder.join(CHECKPOINTS), run.settings(), run.model().device())
+    }
+
+    /// The journal in `folder` of a run that was brought to the state in `resumed`.
+    ///
+    /// # Errors
+    /// A file cannot be read or written.
+    pub fn resume_after(folder: &Path, resumed: &Resumed, every: Option<NonZeroU64>) -> Result<Self> {
+        let checkpoints = folder.join(CHECKPOINTS);
         std::fs::create_dir_all(&checkpoints).map_err(Error::file("create", &checkpoints))?;
         let metrics = Metrics::resume(&folder.join(METRICS), resumed.step)?;
         let saved = resumed.from.is_some().then_some(resumed.step);
-        Ok((Self { checkpoints, metrics, every, saved }, resumed))
+        Ok(Self { checkpoints, metrics, every, saved })
     }
 
     /// Deletes the run in `folder`: its checkpoints and metrics, nothing else.
@@ -114,13 +130,13 @@ impl Journal {
     ) -> Result<End, E> {
         while !run.is_done() && !interrupt.requested() {
             let record = step(run)?;
-            self.metrics.write(&record)?;
-            if self.every.is_some_and(|every| run.steps_done().is_multiple_of(every.get())) {
-                self.save(run)?;
+            self.write(&record)?;
+            if self.is_due(run.steps_done()) {
+                self.save(&run.snapshot(), run.settings())?;
             }
         }
-        if self.saved != Some(run.steps_done()) {
-            self.save(run)?;
+        if self.lacks(run.steps_done()) {
+            self.save(&run.snapshot(), run.settings())?;
         }
         Ok(if run.is_done() { End::Done } else { End::Interrupted })
     }
@@ -145,9 +161,31 @@ impl Journal {
         }
     }
 
-    fn save(&mut self, run: &Run) -> Result<()> {
-        checkpoint::save(&self.checkpoints, &run.snapshot(), run.settings())?;
-        self.saved = Some(run.steps_done());
+    /// Writes the record of a step.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write(&mut self, record: &Record) -> Result<()> {
+        self.metrics.write(record)
+    }
+
+    /// Whether a checkpoint is to be made after `steps` steps.
+    pub fn is_due(&self, steps: u64) -> bool {
+        self.every.is_some_and(|every| steps.is_multiple_of(every.get()))
+    }
+
+    /// Whether there is no checkpoint of the state after `steps` steps yet.
+    pub fn lacks(&self, steps: u64) -> bool {
+        self.saved != Some(steps)
+    }
+
+    /// Makes a checkpoint of a whole run.
+    ///
+    /// # Errors
+    /// As [`checkpoint::save`].
+    pub fn save(&mut self, snapshot: &Snapshot, settings: &Value) -> Result<()> {
+        checkpoint::save(&self.checkpoints, snapshot, settings)?;
+        self.saved = Some(snapshot.step);
         Ok(())
     }
 }

@@ -1,8 +1,9 @@
 //! One run: a model, its optimiser and its data, step by step.
 //!
 //! [`Run::step`] is the whole of training on one device. A data-parallel rank uses [`Run::step_with`]: it names its rows of the
-//! global batch, and makes its own loss and gradient those of all ranks between the backward and the step. A chapter that needs more
-//! (another sink, an optimiser that owns a part) composes the pieces itself, as `step_with` does:
+//! global batch, and makes its own loss and gradient those of all ranks between the backward and the step. A rank that holds a part of
+//! the model uses [`Run::step_by`], with a backward of its own. A chapter that needs more (an optimiser that owns a part) composes the
+//! pieces itself, as `step_with` does:
 //!
 //! ```text
 //! Batches::rows ─▶ Batch::split ─▶ forward_backward ─▶ Gradients::finish ─▶ (synchronise) ─▶ global_norm ─▶ Optimiser::step
@@ -24,6 +25,17 @@ use serde_json::{Value, json};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
+
+/// What a step is taken with.
+#[derive(Debug)]
+pub struct Computed {
+    /// Of the global batch.
+    pub loss: Loss,
+    /// Of its mean loss, for every parameter held here.
+    pub gradients: Named,
+    /// Of the whole model's gradient, before clipping.
+    pub norm: f64,
+}
 
 /// A model in training.
 #[derive(Debug)]
@@ -79,6 +91,11 @@ impl Run {
         &self.parameters
     }
 
+    /// How the model is cut, and who hears of its operations.
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+
     /// The batches.
     pub fn batches(&self) -> &Batches {
         &self.batches
@@ -122,15 +139,29 @@ impl Run {
         rows: Range<usize>,
         synchronise: impl FnOnce(&mut Loss, &mut Named) -> Result<(), E>,
     ) -> Result<Record, E> {
+        self.step_by(|run| {
+            let count = run.batches.batch(run.step).count();
+            let micro_batches = run.batches.rows(run.step, rows)?.split(run.plan.micro_batches);
+            let (mut loss, mut gradients) = run.backward(&micro_batches, count)?;
+            synchronise(&mut loss, &mut gradients)?;
+            if let Err(error) = clip::check_loss(loss.mean(), run.step) {
+                return Err(diagnosis::of_loss(error, &run.model, &run.context, &micro_batches).into());
+            }
+            let norm = clip::global_norm(&gradients, run.step)?;
+            Ok(Computed { loss, gradients, norm })
+        })
+    }
+
+    /// One step of which `compute` does all but the optimiser's part: for a rank that holds a part of the model, whose loss and norm
+    /// are those of all parts together.
+    ///
+    /// # Errors
+    /// The loss is NaN or infinite (nothing has changed then), or `compute` failed.
+    pub fn step_by<E: From<Error>>(&mut self, compute: impl FnOnce(&Self) -> Result<Computed, E>) -> Result<Record, E> {
         let start = Instant::now();
         let count = self.batches.batch(self.step).count();
-        let micro_batches = self.batches.rows(self.step, rows)?.split(self.plan.micro_batches);
-        let (mut loss, mut gradients) = self.backward(&micro_batches, count)?;
-        synchronise(&mut loss, &mut gradients)?;
-        if let Err(error) = clip::check_loss(loss.mean(), self.step) {
-            return Err(diagnosis::of_loss(error, &self.model, &self.context, &micro_batches).into());
-        }
-        let norm = clip::global_norm(&gradients, self.step)?;
+        let Computed { loss, gradients, norm } = compute(self)?;
+        clip::check_loss(loss.mean(), self.step)?;
         let scale = self.plan.clip.map_or(Ok(1.0), |most| clip::coefficient(norm, most))?;
         let learning_rate = self.plan.schedule.learning_rate(self.step);
         self.optimiser.step(&self.parameters, &gradients, learning_rate, scale)?;

@@ -82,6 +82,27 @@ impl Snapshot {
     }
 }
 
+/// Of a run whose model lies in parts on several ranks.
+impl Snapshot {
+    /// The part that belongs to `parameters`.
+    pub fn part(&self, parameters: &Named) -> Self {
+        let weight_of = |key: &str| key.rsplit_once('.').map_or("", |(name, _)| name).to_owned();
+        let keep = |all: &Named, name: &dyn Fn(&str) -> String| {
+            let kept = all.iter().filter(|(key, _)| parameters.contains_key(name(key).as_str()));
+            kept.map(|(key, value)| (key.clone(), value.clone())).collect()
+        };
+        let optimiser =
+            OptimiserState { steps: self.optimiser.steps, tensors: keep(&self.optimiser.tensors, &weight_of) };
+        Self { weights: keep(&self.weights, &str::to_owned), optimiser, ..self.clone() }
+    }
+
+    /// Adds a part; what both have is the same in both.
+    pub fn join(&mut self, part: Self) {
+        self.weights.extend(part.weights);
+        self.optimiser.tensors.extend(part.optimiser.tensors);
+    }
+}
+
 /// A checkpoint that was not used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skipped {
