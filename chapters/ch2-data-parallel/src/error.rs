@@ -26,13 +26,13 @@ pub enum Error {
     Collective(#[from] collective::Error),
     /// The rank's own computation failed.
     #[error(transparent)]
-    Training(#[from] training::Error),
+    Training(Box<training::Error>),
     /// A model or batch is not usable.
     #[error(transparent)]
-    Decoder(#[from] decoder::Error),
+    Decoder(Box<decoder::Error>),
     /// A score, a gradient, a flag.
     #[error(transparent)]
-    Lab(#[from] lab::Error),
+    Lab(Box<lab::Error>),
     /// A tensor computation failed.
     #[error(transparent)]
     Candle(#[from] candle_core::Error),
@@ -46,4 +46,24 @@ pub enum Error {
         /// Rows of the batch.
         rows: usize,
     },
+}
+
+// Boxed: they are the largest by far, and every result would be as large.
+
+impl From<training::Error> for Error {
+    fn from(error: training::Error) -> Self {
+        Self::Training(Box::new(error))
+    }
+}
+
+impl From<decoder::Error> for Error {
+    fn from(error: decoder::Error) -> Self {
+        Self::Decoder(Box::new(error))
+    }
+}
+
+impl From<lab::Error> for Error {
+    fn from(error: lab::Error) -> Self {
+        Self::Lab(Box::new(error))
+    }
 }

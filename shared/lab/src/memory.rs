@@ -1,6 +1,7 @@
-//! A ledger's bytes by kind, beside what a formula predicted.
+//! A ledger's bytes by kind, beside what a formula predicted; and whether all ranks of a run fit into this machine.
 
 use crate::table::{NOT_MEASURED, Table};
+use crate::{Error, Result};
 use ledger::{Bytes, Kind, Snapshot, Usage};
 
 /// Bytes by kind: predicted, held now, held at most; then the device as a whole. `snapshot` is `None` where nothing is measured.
@@ -34,9 +35,51 @@ fn row(name: &str, predicted: Option<u64>, usage: Option<Usage>) -> [String; 4] 
     [name.to_owned(), predicted, measured(|usage| usage.current), measured(|usage| usage.peak)]
 }
 
+/// Refuses `ranks` ranks that hold `each` bytes each and more than this machine has free: the system would end the program without a
+/// word. `flag` is what asks for that many. Where the system does not say what is free, nothing is refused.
+///
+/// # Errors
+/// They do not fit; says how many would.
+pub fn check_machine(flag: &'static str, ranks: usize, each: u64) -> Result<()> {
+    available().map_or(Ok(()), |free| fits(flag, ranks, each, free))
+}
+
+fn fits(flag: &'static str, ranks: usize, each: u64, free: u64) -> Result<()> {
+    let all = each.saturating_mul(ranks as u64);
+    if all <= free {
+        return Ok(());
+    }
+    let expected = format!(
+        "each rank holds {}, all together {}, and this machine has {} free: {} ranks would fit",
+        Bytes(each),
+        Bytes(all),
+        Bytes(free),
+        free / each.max(1)
+    );
+    Err(Error::Flag { flag, found: ranks.to_string(), expected })
+}
+
+/// Bytes that programs may still take, without the system having to swap.
+fn available() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()? << 10)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranks_that_do_not_fit_into_the_machine_are_refused_with_the_number_that_would() {
+        assert!(fits("--dp", 4, 1 << 20, 4 << 20).is_ok());
+        let message = fits("--dp", 5, 1 << 20, 4 << 20).map_err(|error| error.to_string()).err().unwrap_or_default();
+        for part in ["--dp 5", "5 MiB", "4 MiB free", "4 ranks would fit"] {
+            assert!(message.contains(part), "{part} is missing: {message}");
+        }
+        assert!(fits("--dp", usize::MAX, u64::MAX, u64::MAX - 1).is_err(), "without overflow");
+        assert!(available().is_none_or(|free| free > 1 << 20));
+    }
 
     #[test]
     fn predictions_add_up_over_the_device_and_nothing_measured_is_said() {

@@ -7,6 +7,7 @@ mod result;
 use crate::train::{Replica, Settings};
 use crate::{Error, core::Core};
 use anyhow::Context as _;
+use ch1_single_gpu::memory::state_bytes;
 use ch1_single_gpu::train::{Outcome, TrainFlags, in_terms_of_flags, interrupt, status};
 use clap::Args;
 use collective::{Options, Rank, launch};
@@ -20,8 +21,10 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use training::data::TokenData;
+use training::footprint::training_peak;
 use training::interrupt::Interrupt;
 use training::journal::{End, Journal};
+use training::optimiser::Rule;
 use training::plan::Plan;
 use training::run::Run;
 
@@ -70,6 +73,7 @@ impl Train {
             Settings { core: Core::choose(&self.with)?, check_every: self.check_every, failure: self.failure.of(dp)? };
         let described = Described::from_flags(&flags.model, &flags.device)?;
         plan.check(described.config.context).map_err(in_terms_of_flags)?;
+        check_machine(dp, &described, &plan)?;
         let options = self.cluster.options(described.dtype, &self.memory)?;
         let tokenizer = described.tokenizer()?;
         let data = Arc::new(flags.data(&described, &tokenizer, &plan)?);
@@ -93,6 +97,14 @@ impl Train {
         }
         outcome.ended()
     }
+}
+
+/// Replicas are threads of this machine: all of them have to fit into it.
+fn check_machine(dp: usize, described: &Described, plan: &Plan) -> anyhow::Result<()> {
+    let rows = plan.batch.div_ceil(dp).div_ceil(plan.micro_batches);
+    let optimiser = if plan.rule == Rule::Sgd { 0 } else { state_bytes(described.dtype).optimiser };
+    let each = training_peak(&described.config, rows, plan.seq, described.dtype, optimiser).device;
+    Ok(lab::memory::check_machine("--dp", dp, each)?)
 }
 
 impl Job {

@@ -13,6 +13,9 @@ use std::io::Write;
 use training::journal::End;
 use training::run::Run;
 
+/// Ranks that are shown one by one.
+const SHOWN: usize = 8;
+
 /// What one rank leaves behind.
 pub(super) struct RankResult {
     /// The step that it began with.
@@ -25,6 +28,12 @@ pub(super) struct RankResult {
     pub(super) seconds: f64,
     /// Rank 0's.
     pub(super) run: Option<Run>,
+}
+
+impl RankResult {
+    fn is_as_predicted(&self) -> bool {
+        (self.traffic.calls(), self.traffic.sent()) == (self.predicted.calls, self.predicted.sent)
+    }
 }
 
 /// All ranks of a run.
@@ -59,6 +68,10 @@ impl Layout<'_> {
         let (dp, steps) = (self.ranks.len(), self.job.plan.steps.saturating_sub(self.ranks[0].first));
         writeln!(out, "\n{dp} ranks, {}; sent by each, in {steps} steps:\n", self.job.options.algorithm)?;
         writeln!(out, "{}\n", self.traffic())?;
+        if dp > SHOWN {
+            let wrong = self.ranks.iter().filter(|rank| !rank.is_as_predicted()).count();
+            writeln!(out, "{} more ranks; of all {dp}, {wrong} sent other than predicted\n", dp - SHOWN)?;
+        }
         if self.ranks.iter().any(|rank| rank.memory.is_some()) {
             writeln!(out, "held by each, at most:\n\n{}\n", self.memory())?;
         }
@@ -70,7 +83,7 @@ impl Layout<'_> {
 
     /// Bytes and calls of each rank: predicted, counted.
     fn traffic(&self) -> Comparison {
-        self.ranks.iter().enumerate().fold(Comparison::default(), |comparison, (rank, result)| {
+        self.ranks.iter().take(SHOWN).enumerate().fold(Comparison::default(), |comparison, (rank, result)| {
             let (calls, sent) = (result.traffic.calls(), result.traffic.sent().total());
             comparison
                 .with(Compared::exact(format!("rank {rank}: calls"), result.predicted.calls, Some(calls), Unit::Count))
@@ -88,7 +101,7 @@ impl Layout<'_> {
         let kinds = [Kind::Weights, Kind::Gradients, Kind::Optimiser, Kind::Activations, Kind::Communication];
         let names = kinds.iter().map(|kind| kind.name());
         let mut table = Table::new(["rank"].into_iter().chain(names).chain(["device"]));
-        for (rank, result) in self.ranks.iter().enumerate() {
+        for (rank, result) in self.ranks.iter().take(SHOWN).enumerate() {
             let Some(memory) = &result.memory else { continue };
             let cells = kinds.iter().map(|&kind| memory.of(kind)).chain([memory.device()]);
             let cells = cells.map(|usage| Bytes(usage.peak).to_string());
