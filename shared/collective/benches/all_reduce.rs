@@ -1,7 +1,8 @@
 //! All-reduce in place, as a gradient synchronisation uses it: the median time of 4 KiB, the payload per second of 64
 //! MiB.
 //!
-//! `RAYON_NUM_THREADS=1 CANDLE_NUM_THREADS=1 cargo bench --profile dev -p collective -p lab --bench all_reduce`
+//! `RAYON_NUM_THREADS=1 CANDLE_NUM_THREADS=1 cargo bench --profile dev -p collective -p lab --bench all_reduce`, with a number of ranks
+//! behind `--` to measure that one only. `peers/run.sh` puts Open MPI and gloo beside it.
 #![allow(missing_docs)]
 
 use candle_core::{DType, Device, Tensor};
@@ -12,7 +13,8 @@ const SMALL: usize = 4 << 10;
 const LARGE: usize = 64 << 20;
 
 fn main() -> Result<(), Error> {
-    for ranks in [2, 4, 8] {
+    let only = std::env::args().find_map(|argument| argument.parse::<usize>().ok());
+    for ranks in [2, 4, 8].into_iter().filter(|&ranks| only.is_none_or(|only| only == ranks)) {
         for algorithm in Algorithm::ALL {
             let options = Options { algorithm, ..Options::default() };
             let small = median(ranks, &options, SMALL, if ranks == 2 { 10_000 } else { 1_000 })?;
