@@ -88,9 +88,7 @@ fn next(exercises: &Exercises, out: &mut Output) -> anyhow::Result<()> {
     let Some(entry) = unsolved else {
         return Ok(writeln!(out, "all exercises pass; run a chapter on your code: --with homework")?);
     };
-    let About { id, title, stub, .. } = entry.about;
-    writeln!(out, "Exercise {id}: {title}\n\n{}\n\n{entry}", stub.task()?)?;
-    Ok(())
+    Ok(writeln!(out, "{}\n\n{entry}", entry.about.stub.task()?)?)
 }
 
 fn hint(about: &About, number: usize, out: &mut Output) -> anyhow::Result<()> {

@@ -40,7 +40,10 @@ fn problems_of(exercise: &dyn AnyExercise) -> Vec<String> {
     demand(!about.hints.is_empty(), "there is no hint");
     demand(!exercise.bugs().is_empty(), "there is no bug that shows what the check catches");
     match about.stub.task() {
-        Ok(task) => demand(!task.is_empty(), "the stub has no doc comment that says the task"),
+        Ok(task) => {
+            let beginning = format!("Exercise {}:", about.id);
+            demand(task.starts_with(&beginning), &format!("the stub's doc comment does not begin with {beginning:?}"));
+        }
         Err(error) => demand(false, &error.to_string()),
     }
     let reference = state_of(exercise, Implementation::Reference);
