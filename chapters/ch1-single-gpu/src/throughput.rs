@@ -10,7 +10,7 @@ use serde::Serialize;
 
 /// Seconds of a day.
 pub const DAY: f64 = 86_400.0;
-/// Days of the month that [`Training::devices_for`] is asked for.
+/// Days of the month that [`devices_for`] is asked for.
 pub const MONTH: f64 = 30.0;
 
 /// A training run, in FLOPs.
@@ -45,11 +45,11 @@ impl Training {
     pub fn seconds(&self, rate: f64) -> f64 {
         self.flops / rate
     }
+}
 
-    /// Devices at least to be done in `days` days, if they divided the work without loss.
-    pub fn devices_for(&self, days: f64, rate: f64) -> f64 {
-        (self.seconds(rate) / (days * DAY)).ceil().max(1.0)
-    }
+/// Devices at least that compute `rate` FLOP per second each, to be done in `days` days, if they divided the work without loss.
+pub fn devices_for(training: &Training, days: f64, rate: f64) -> f64 {
+    (training.seconds(rate) / (days * DAY)).ceil().max(1.0)
 }
 
 /// What a device computes per second in a real run: its peak times the utilisation.
@@ -100,7 +100,7 @@ mod tests {
         let mut before = f64::INFINITY;
         for utilisation in [0.1, 0.2, 0.4, 0.8, 1.0] {
             let rate = rate(&h100, Precision::Bf16, utilisation).unwrap();
-            let devices = llama.devices_for(MONTH, rate);
+            let devices = devices_for(&llama, MONTH, rate);
             assert!(devices < before, "{devices} devices at {utilisation}");
             assert!(llama.seconds(rate) / devices <= MONTH * DAY, "they are enough");
             assert!(llama.seconds(rate) / (devices - 1.0) > MONTH * DAY, "one fewer is not");

@@ -1,7 +1,7 @@
 //! X · W = Y by itself: the product that almost all of a decoder's arithmetic is.
 //!
-//! X `[rows, in]` is data (one row per token), W `[in, out]` is a parameter, stored `[out, in]` as checkpoints do. [`Product`] says what it
-//! costs before anything is computed, [`Matrix::measure`] what it did cost. With one row (a decode step) each element of W is read for
+//! X `[rows, in]` is data (one row per token), W `[in, out]` is a parameter, stored `[out, in]` as checkpoints do. [`product_cost`] says what
+//! a [`Product`] costs before anything is computed, [`Matrix::measure`] what it did cost. With one row (a decode step) each element of W is read for
 //! one multiply-add: a matrix-vector product, GEMV. With many rows (a prompt, a batch) it is read once for all of them: GEMM.
 
 use anyhow::Context as _;
@@ -47,7 +47,7 @@ impl Product {
         let product = Self { rows, inputs, outputs, weights, activations };
         let operands = [("X", rows, inputs), ("W", inputs, outputs), ("Y", rows, outputs)];
         for (name, height, width) in operands {
-            let size = if name == "W" { weights.size_in_bytes() as u64 } else { product.activation_bytes() };
+            let size = if name == "W" { product.weight_size() } else { product.activation_size() };
             let bytes = height.checked_mul(width).and_then(|elements| elements.checked_mul(size));
             if bytes.is_none_or(|bytes| bytes > LARGEST) {
                 return Err(Error::Setting {
@@ -71,40 +71,82 @@ impl Product {
         self.rows
     }
 
-    /// 2 · rows · in · out: a multiply and an add for each element of W and each row.
-    pub fn flops(&self) -> u64 {
-        // Each operand has at most 2³² bytes, so none of these products comes near 2⁶⁴.
-        2 * self.rows * self.inputs * self.outputs
+    /// Columns of X, rows of W.
+    pub fn inputs(&self) -> u64 {
+        self.inputs
     }
 
-    /// Bytes of W.
-    pub fn weight_bytes(&self) -> u64 {
-        self.inputs * self.outputs * self.weights.size_in_bytes() as u64
+    /// Columns of W and of Y.
+    pub fn outputs(&self) -> u64 {
+        self.outputs
     }
 
-    /// X and W read once, Y written once.
-    pub fn bytes(&self) -> u64 {
-        self.weight_bytes() + self.rows * (self.inputs + self.outputs) * self.activation_bytes()
+    /// Bytes of an element of W.
+    pub fn weight_size(&self) -> u64 {
+        self.weights.size_in_bytes() as u64
     }
 
-    /// FLOP per byte.
-    pub fn intensity(&self) -> f64 {
-        self.flops() as f64 / self.bytes() as f64
-    }
-
-    /// From how many rows on arithmetic takes longer than reading, on `roof`: the intensity of that many rows is the ridge. `None` if no
-    /// number of rows is enough, because X and Y grow with them.
-    pub fn rows_at_ridge(&self, roof: &Roofline) -> Option<f64> {
-        let per_row = 2.0 * self.inputs as f64 * self.outputs as f64;
-        let bytes_per_row = (self.inputs + self.outputs) as f64 * self.activation_bytes() as f64;
-        let gained = per_row - roof.ridge() * bytes_per_row;
-        (gained > 0.0).then(|| roof.ridge() * self.weight_bytes() as f64 / gained)
-    }
-
-    /// Bytes of an element of X and Y.
-    fn activation_bytes(&self) -> u64 {
+    /// Bytes of an element of X and of Y.
+    pub fn activation_size(&self) -> u64 {
         self.activations.size_in_bytes() as u64
     }
+
+    /// The same with another number of rows.
+    ///
+    /// # Errors
+    /// As [`Product::new`].
+    pub fn with_rows(&self, rows: u64) -> Result<Self, Error> {
+        Self::new(rows, self.inputs, self.outputs, self.weights)
+    }
+}
+
+/// What a product costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cost {
+    /// Floating-point operations.
+    pub flops: u64,
+    /// Bytes read and written.
+    pub bytes: u64,
+}
+
+impl Cost {
+    /// FLOP per byte.
+    pub fn intensity(&self) -> f64 {
+        self.flops as f64 / self.bytes as f64
+    }
+}
+
+/// 2 · rows · in · out FLOP: a multiply and an add for each element of W and each row. X and W are read once, Y is written once.
+pub fn product_cost(product: &Product) -> Cost {
+    // Each operand has at most 2³² bytes, so none of these products comes near 2⁶⁴.
+    let Product { rows, inputs, outputs, .. } = *product;
+    let weight = inputs * outputs * product.weight_size();
+    let activations = rows * (inputs + outputs) * product.activation_size();
+    Cost { flops: 2 * rows * inputs * outputs, bytes: weight + activations }
+}
+
+/// From how many rows on arithmetic takes longer than reading, on `roof`: the intensity of that many rows is the ridge. `None` if no number
+/// of rows is enough, because X and Y grow with them. The rows of `product` itself do not matter.
+pub fn rows_at_ridge(product: &Product, roof: &Roofline) -> Option<f64> {
+    let Product { inputs, outputs, .. } = *product;
+    let weight = (inputs * outputs * product.weight_size()) as f64;
+    let bytes_per_row = ((inputs + outputs) * product.activation_size()) as f64;
+    let gained_per_row = 2.0 * inputs as f64 * outputs as f64 - roof.ridge() * bytes_per_row;
+    (gained_per_row > 0.0).then(|| roof.ridge() * weight / gained_per_row)
+}
+
+/// Computes the product once, on zeros, and returns what the operation reports.
+///
+/// # Errors
+/// There is no room.
+pub fn counted_cost(product: &Product) -> anyhow::Result<Cost> {
+    let size = |size: u64| usize::try_from(size).context("a size of a matrix");
+    let (rows, inputs, outputs) = (size(product.rows)?, size(product.inputs)?, size(product.outputs)?);
+    let x = Tensor::zeros((rows, inputs), product.activations, &Device::Cpu)?;
+    let weight = Parameter::new("W", Tensor::zeros((outputs, inputs), product.weights, &Device::Cpu)?);
+    let counts = Arc::new(Counts::default());
+    ops::linear(&Context::inference().with_observer(counts.clone()), &x, &weight)?;
+    Ok(Cost { flops: counts.flops(), bytes: counts.bytes() })
 }
 
 /// W, as many times as it takes to leave the cache.
@@ -119,12 +161,10 @@ pub struct Matrix {
 /// A product that was computed.
 #[derive(Clone, Copy, Debug)]
 pub struct Measured {
-    /// What was predicted.
+    /// Its sizes.
     pub product: Product,
-    /// FLOPs that the observer heard of.
-    pub counted_flops: u64,
-    /// Bytes that the observer heard of.
-    pub counted_bytes: u64,
+    /// What the operation reported.
+    pub counted: Cost,
     /// How long it took.
     pub timing: Timing,
 }
@@ -132,7 +172,7 @@ pub struct Measured {
 impl Measured {
     /// FLOP per second of the fastest run: the roof is the fastest of its kind, too.
     pub fn rate(&self) -> f64 {
-        self.product.flops() as f64 / self.timing.fastest
+        self.counted.flops as f64 / self.timing.fastest
     }
 }
 
@@ -143,7 +183,7 @@ impl Matrix {
     /// As [`Product::new`], or no room.
     pub fn new(inputs: u64, outputs: u64, dtype: DType) -> anyhow::Result<Self> {
         let _kind = ledger::scope(Kind::Weights);
-        let bytes = Product::new(1, inputs, outputs, dtype)?.weight_bytes();
+        let bytes = inputs * outputs * Product::new(1, inputs, outputs, dtype)?.weight_size();
         let copies = usize::try_from(COLD.div_ceil(bytes).min(MOST_COPIES))?;
         let shape = (copies, usize::try_from(outputs)?, usize::try_from(inputs)?);
         let block = Tensor::full(0.5f32, 1, &Device::Cpu)?.to_dtype(dtype)?;
@@ -172,8 +212,8 @@ impl Matrix {
             ops::linear(&ctx, &x, weight).map(|y| drop(std::hint::black_box(y))).context("computing X · W")
         })?;
         // Every call was counted; all are equal.
-        let (counted_flops, counted_bytes) = (counts.flops() / calls, counts.bytes() / calls);
-        Ok(Measured { product, counted_flops, counted_bytes, timing })
+        let counted = Cost { flops: counts.flops() / calls, bytes: counts.bytes() / calls };
+        Ok(Measured { product, counted, timing })
     }
 }
 
@@ -194,9 +234,8 @@ mod tests {
             let matrix = Matrix::new(inputs, outputs, dtype).unwrap();
             let measured = matrix.measure(rows, Duration::ZERO).unwrap();
             let sizes = format!("{rows} x {inputs} x {outputs} {dtype:?}");
-            assert_eq!(measured.counted_flops, 2 * rows * inputs * outputs, "{sizes}");
-            assert_eq!(measured.counted_flops, measured.product.flops(), "{sizes}");
-            assert_eq!(measured.counted_bytes, measured.product.bytes(), "{sizes}");
+            assert_eq!(measured.counted.flops, 2 * rows * inputs * outputs, "{sizes}");
+            assert_eq!(measured.counted, product_cost(&measured.product), "{sizes}");
         }
     }
 
@@ -204,11 +243,11 @@ mod tests {
     fn the_rows_at_the_ridge_have_the_ridges_intensity() {
         let roof = Roofline { peak: 1e11, bandwidth: 1e10 };
         let product = Product::new(1, 4096, 1024, DType::F32).unwrap();
-        let rows = product.rows_at_ridge(&roof).unwrap();
-        let at = |rows: f64| Product::new(rows as u64, 4096, 1024, DType::F32).unwrap().intensity();
+        let rows = rows_at_ridge(&product, &roof).unwrap();
+        let at = |rows: f64| product_cost(&product.with_rows(rows as u64).unwrap()).intensity();
         assert!(at(rows.floor()) <= roof.ridge() && roof.ridge() <= at(rows.ceil()), "{rows} rows");
         // A matrix of 8 × 8 never has 10 FLOP per byte: 128 FLOP and 64 bytes per row.
-        assert_eq!(Product::new(1, 8, 8, DType::F32).unwrap().rows_at_ridge(&roof), None);
+        assert_eq!(rows_at_ridge(&Product::new(1, 8, 8, DType::F32).unwrap(), &roof), None);
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! `cargo ch1 throughput`: FLOPs of training published models, and how long they take on one device.
 
+use crate::core::Core;
 use crate::throughput::{DAY, MONTH, Training, rate};
 use anyhow::Context as _;
 use clap::Args;
 use decoder::Error;
 use decoder::shape::hardware::{Hardware, Precision};
 use decoder::shape::{published, published_models};
-use lab::flags::{DtypeChoice, OutputFlags};
+use lab::flags::{DtypeChoice, OutputFlags, WithFlags};
 use lab::plot::{Axis, Bars};
 use lab::program::{Output, in_pool};
 use lab::roofline::Roofline;
@@ -50,6 +51,8 @@ pub(super) struct Throughput {
     #[arg(long, value_name = "TOKENS", default_value_t = 4096)]
     context: u64,
     #[command(flatten)]
+    with: WithFlags,
+    #[command(flatten)]
     output: OutputFlags,
 }
 
@@ -76,6 +79,7 @@ struct Document {
 impl Throughput {
     pub(super) fn run(self, out: &mut Output) -> anyhow::Result<()> {
         let plot = self.output.plot()?;
+        let core = Core::choose(&self.with)?;
         let gpu = Hardware::named(&self.gpu)?;
         let precision = precision(self.dtype);
         let rate = rate(&gpu, precision, self.utilisation)?;
@@ -90,7 +94,7 @@ impl Throughput {
         let rows = trainings.into_iter().map(|(model, training)| Row {
             model,
             days_on_one_device: training.seconds(rate) / DAY,
-            devices_for_a_month: training.devices_for(MONTH, rate),
+            devices_for_a_month: (core.devices_for)(&training, MONTH, rate),
             days_on_this_machine: training.seconds(this_machine) / DAY,
             training,
         });

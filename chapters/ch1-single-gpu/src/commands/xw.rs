@@ -1,11 +1,12 @@
 //! `cargo ch1 xw`: X · W = Y by itself, against this machine's measured roofline.
 
+use crate::core::Core;
 use crate::xw::{Matrix, Measured, Product};
 use anyhow::Context as _;
 use candle_core::DType;
 use clap::Args;
 use decoder::shape::hardware::{Hardware, Precision};
-use lab::flags::{DtypeChoice, OutputFlags};
+use lab::flags::{DtypeChoice, OutputFlags, WithFlags};
 use lab::plot::{Axis, Chart};
 use lab::program::{Output, in_pool};
 use lab::roofline::Roofline;
@@ -39,6 +40,8 @@ pub(super) struct Xw {
     /// A published device to set beside this machine
     #[arg(long, value_name = "NAME", default_value = "H100")]
     gpu: String,
+    #[command(flatten)]
+    with: WithFlags,
     #[command(flatten)]
     output: OutputFlags,
 }
@@ -74,6 +77,7 @@ struct Document {
 impl Xw {
     pub(super) fn run(self, out: &mut Output) -> anyhow::Result<()> {
         let plot = self.output.plot()?;
+        let core = Core::choose(&self.with)?;
         let (inputs, outputs) = (self.inputs.unwrap_or(self.hidden), self.outputs.unwrap_or(self.hidden));
         let dtype = dtype(self.dtype);
         // Everything is checked before anything is measured.
@@ -95,10 +99,10 @@ impl Xw {
             outputs,
             dtype: dtype.as_str().to_owned(),
             roofline,
-            rows_at_ridge: product.rows_at_ridge(&roofline),
+            rows_at_ridge: (core.rows_at_ridge)(&product, &roofline),
             gpu: format!("{} ({})", gpu.name, precision(&gpu)),
-            gpu_rows_at_ridge: gpu_product.rows_at_ridge(&gpu_roof),
-            rows: measured.iter().map(|measured| row(measured, &roofline)).collect(),
+            gpu_rows_at_ridge: (core.rows_at_ridge)(&gpu_product, &gpu_roof),
+            rows: measured.iter().map(|measured| row(&core, measured, &roofline)).collect(),
         };
         if let Some(path) = plot {
             draw(&document, path).context("drawing the plot")?;
@@ -134,17 +138,17 @@ fn measure(rows: &[u64], inputs: u64, outputs: u64, dtype: DType) -> anyhow::Res
     Ok((before.max(Roofline::measure_cpu()?), measured))
 }
 
-fn row(measured: &Measured, roof: &Roofline) -> Row {
-    let product = &measured.product;
-    let intensity = product.intensity();
+fn row(core: &Core, measured: &Measured, roof: &Roofline) -> Row {
+    let (cost, counted) = ((core.product_cost)(&measured.product), measured.counted);
+    let intensity = cost.intensity();
     Row {
-        rows: product.rows(),
-        flops: product.flops(),
-        counted_flops: measured.counted_flops,
-        bytes: product.bytes(),
-        counted_bytes: measured.counted_bytes,
+        rows: measured.product.rows(),
+        flops: cost.flops,
+        counted_flops: counted.flops,
+        bytes: cost.bytes,
+        counted_bytes: counted.bytes,
         intensity,
-        predicted_seconds: roof.seconds(product.flops() as f64, product.bytes() as f64),
+        predicted_seconds: roof.seconds(cost.flops as f64, cost.bytes as f64),
         seconds: measured.timing.fastest,
         flops_per_second: measured.rate(),
         share_of_roof: measured.rate() / roof.attainable(intensity),

@@ -3,14 +3,20 @@
 //! An exercise has the number of the lesson's section that it belongs to.
 
 mod cache_bytes;
+mod devices_for;
+mod product_cost;
+mod rows_at_ridge;
 
 pub use cache_bytes::CACHE_BYTES;
+pub use devices_for::DEVICES_FOR;
+pub use product_cost::PRODUCT_COST;
+pub use rows_at_ridge::ROWS_AT_RIDGE;
 
 use lab::exercises::{Exercises, Stub};
 
 /// All of them, in the lesson's order.
 pub fn exercises() -> Exercises {
-    vec![&CACHE_BYTES]
+    vec![&PRODUCT_COST, &ROWS_AT_RIDGE, &CACHE_BYTES, &DEVICES_FOR]
 }
 
 /// Where the stub of `functions` stands.

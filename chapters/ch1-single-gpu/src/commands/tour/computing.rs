@@ -3,8 +3,9 @@
 use super::Visit;
 use crate::anatomy::{Passage, Plan};
 use crate::commands::{kv, xw};
+use crate::core::ProductCost;
 use crate::kv::{Steps, allocated, decode_steps};
-use crate::xw::{Matrix, Measured, Product};
+use crate::xw::{Cost, Matrix, Measured, Product};
 use anyhow::Context as _;
 use candle_core::DType;
 use decoder::Context;
@@ -81,7 +82,8 @@ impl Visit<'_> {
         ))?;
         let before = Roofline::measure_cpu()?;
         let [one, many] = [1, MANY].map(|rows| Product::new(rows, SIDE, SIDE, DType::F32));
-        let (one, many) = (one?, many?);
+        let cost = self.core.product_cost;
+        let (one, many) = (cost(&one?), cost(&many?));
         guide.prediction(&format!(
             "at least {}: this machine reads {} and computes {}, so a product with less than {} FLOP per byte waits for \
              memory. 1 row has {}, {MANY} rows have {}.",
@@ -97,7 +99,7 @@ impl Visit<'_> {
         drop(matrix);
         // A machine that others use, too, is not always equally fast.
         let roof = before.max(Roofline::measure_cpu()?);
-        guide.show(&products_table(&measured, &roof))?;
+        guide.show(&products_table(&measured, cost, &roof))?;
         let with = |rows| measured.iter().find(|measured| measured.product.rows() == rows);
         let (one, many) = with(1).zip(with(MANY)).context("1 and 64 rows are among those measured")?;
         let times = many.timing.fastest / one.timing.fastest;
@@ -110,7 +112,7 @@ impl Visit<'_> {
             "cargo ch1 xw",
         )?;
         let points =
-            measured.iter().map(|measured| (measured.product.intensity(), measured.rate())).collect::<Vec<_>>();
+            measured.iter().map(|measured| (measured.counted.intensity(), measured.rate())).collect::<Vec<_>>();
         xw::under_the_roof(&format!("W [{SIDE}, {SIDE}] f32"), &roof, &points).write(&self.figure("xw.svg"))?;
         Ok(roof)
     }
@@ -208,21 +210,22 @@ impl Visit<'_> {
 }
 
 /// Seconds under the roof.
-fn at_least(roof: &Roofline, product: &Product) -> f64 {
-    roof.seconds(product.flops() as f64, product.bytes() as f64)
+fn at_least(roof: &Roofline, cost: &Cost) -> f64 {
+    roof.seconds(cost.flops as f64, cost.bytes as f64)
 }
 
-fn products_table(measured: &[Measured], roof: &Roofline) -> Table {
+fn products_table(measured: &[Measured], cost: ProductCost, roof: &Roofline) -> Table {
     let mut table = Table::new(["rows", "FLOP", "FLOP/byte", "waits for", "at least", "measured", "achieved"]);
     for row in measured {
         let Measured { product, timing, .. } = row;
-        let intensity = product.intensity();
+        let cost = cost(product);
+        let intensity = cost.intensity();
         table.push([
             product.rows().to_string(),
-            numbers::flops(product.flops() as f64),
+            numbers::flops(cost.flops as f64),
             numbers::plain(intensity),
             roof.bound(intensity).to_string(),
-            numbers::seconds(at_least(roof, product)),
+            numbers::seconds(at_least(roof, &cost)),
             numbers::seconds(timing.fastest),
             numbers::flop_rate(row.rate()),
         ]);

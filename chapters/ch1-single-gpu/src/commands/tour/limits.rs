@@ -106,7 +106,7 @@ impl Visit<'_> {
                 numbers::count(training.tokens as f64),
                 format!("{:.2e}", training.flops),
                 duration(on_one(training)),
-                numbers::count(training.devices_for(MONTH, rate)),
+                numbers::count((self.core.devices_for)(training, MONTH, rate)),
                 duration(training.seconds(here.peak) / DAY),
             ]);
         }
