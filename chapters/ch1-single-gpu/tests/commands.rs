@@ -22,6 +22,29 @@ fn document(line: &str) -> Value {
 }
 
 #[test]
+fn with_a_bug_the_program_predicts_what_the_bug_says_and_an_unknown_one_is_refused() {
+    let predicted_and_measured = |with: &str| {
+        let kv = document(&format!("kv --random 1 --context 16 --batch 2 --json {with}"));
+        let bytes = |name: &str| kv["bytes"][0][name].as_u64().unwrap();
+        (bytes("predicted"), bytes("measured"))
+    };
+    let (predicted, measured) = predicted_and_measured("--with reference");
+    assert_eq!(predicted, measured);
+    assert_eq!(predicted_and_measured("--with bug:cache-keys-only"), (predicted / 2, measured));
+    let xw = document("xw --hidden 64 --rows 3 --json --with bug:product-multiply-add-once");
+    assert_eq!(xw["rows"][0]["flops"].as_u64().unwrap() * 2, xw["rows"][0]["counted_flops"].as_u64().unwrap());
+    let fewest =
+        |with: &str| document(&format!("throughput --json {with}"))["rows"][0]["devices_for_a_month"].as_f64().unwrap();
+    assert!(fewest("--with bug:devices-hours-for-days") > 10.0 * fewest(""));
+    for (line, listed) in [("xw --with homework:1.1", "1.2, 1.4, 1.5, 1.9"), ("--with bug:x", "ridge-weights-only")] {
+        let refused = output(line);
+        let stderr = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{line}: {stderr}");
+        assert!(stderr.contains("--with") && stderr.contains(listed), "{line}: {stderr}");
+    }
+}
+
+#[test]
 fn json_is_one_document_with_the_numbers_of_the_table() {
     let xw = document("xw --hidden 64 --rows 1,3 --json");
     assert_eq!(xw["rows"][1]["flops"], 2 * 3 * 64 * 64);

@@ -28,6 +28,7 @@ fn play(act: &str, out: &mut Output) -> anyhow::Result<()> {
         "act:usage" => {
             lab::plot::Format::of("a.pdf".as_ref())?;
         }
+        "act:panic" => panic!("rank 3"),
         // Far more than a pipe holds.
         "act:talk" => (0..200_000).try_for_each(|line| writeln!(out, "line {line}"))?,
         "act:threads" => {
@@ -58,12 +59,15 @@ fn texts(finished: &Finished) -> (Option<i32>, &str, &str) {
 }
 
 fn exit_codes_tell_bad_usage_from_a_failed_run() {
-    let finished = ["act:done", "act:fail", "act:usage"].map(|act| this_program(act).output().unwrap());
+    let finished = ["act:done", "act:fail", "act:usage", "act:panic"].map(|act| this_program(act).output().unwrap());
     assert_eq!(texts(&finished[0]), (Some(0), "done\n", ""));
     assert_eq!(texts(&finished[1]), (Some(1), "", "error: while writing rank 1's part\n  because: no space\n"));
     let (code, stdout, stderr) = texts(&finished[2]);
     assert_eq!((code, stdout), (Some(2), ""), "{stderr}");
     assert!(stderr.contains(".svg or .png"), "{stderr}");
+    let (code, stdout, stderr) = texts(&finished[3]);
+    assert_eq!((code, stdout), (Some(1), ""), "{stderr}");
+    assert!(stderr.contains("rank 3") && stderr.contains("program.rs:"), "where and why: {stderr}");
 }
 
 fn a_reader_that_goes_away_is_no_error() {

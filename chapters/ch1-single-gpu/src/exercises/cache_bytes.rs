@@ -9,7 +9,7 @@ use decoder::split::Split;
 use decoder::weights::random::Random;
 use decoder::{Config, Decoder, Result};
 use lab::exercises::{Bug, Diagnosis, Exercise};
-use std::fmt::Write;
+use lab::numbers::grouped;
 
 /// The table.
 pub const CACHE_BYTES: Exercise<CacheBytes> = Exercise {
@@ -90,28 +90,26 @@ struct Case<'a> {
 
 impl Case<'_> {
     fn explain(&self) -> String {
-        let Self {
-            config: Config { layers, hidden, heads, kv_heads, head_dim, .. }, context, batch, said, held, ..
-        } = self;
-        let mut text = format!(
-            "{layers} layers, {heads} heads, {kv_heads} kv_heads of {head_dim}, hidden {hidden}; {batch} x {context} tokens in {}:\n\
-             the cache has {held} bytes, you say {said}.",
-            self.dtype.as_str()
-        );
+        let Self { config, context, batch, dtype, said, held } = *self;
+        let Config { layers, hidden, heads, kv_heads, head_dim, .. } = config;
         let is = |numerator: usize, denominator: usize| said * denominator as u64 == held * numerator as u64;
-        let guess = match () {
-            () if is(1, 2) => "That is half of it: a layer keeps keys and values.",
-            () if is(*heads, *kv_heads) => "That is as if each query head had a key and a value of its own.",
-            () if is(1, *batch) => "That is the cache of one sequence.",
-            () if is(hidden / heads, *head_dim) => "That is as if a head had hidden / heads elements.",
-            () if is(2, self.dtype.size_in_bytes()) => "That is 2 bytes per element: what is `dtype` for?",
-            () if is(1, *context) => "Those are the bytes of one token.",
-            () if is(1, *layers) => "Those are the bytes of one layer.",
-            () => return text,
+        let wrong = match () {
+            () if is(1, 2) => "that is half of it: a layer keeps keys and values",
+            () if is(*heads, *kv_heads) => "that is as if each query head had a key and a value of its own",
+            () if is(1, batch) => "that is the cache of one sequence",
+            () if is(hidden / heads, *head_dim) => "that is as if a head had hidden / heads elements",
+            () if is(2, dtype.size_in_bytes()) => "that is 2 bytes per element: what is `dtype` for?",
+            () if is(1, context) => "those are the bytes of one token",
+            () if is(1, *layers) => "those are the bytes of one layer",
+            () => "a cache has other bytes",
         };
-        // Writing to a string does not fail.
-        let _ = write!(text, "\n{guess}");
-        text
+        format!(
+            "{wrong}\n{layers} layers, hidden {hidden}, {heads} heads, {kv_heads} kv_heads, head_dim {head_dim}; {batch} x {context} tokens \
+             in {}:\nthe cache has {} bytes, you say {}",
+            dtype.as_str(),
+            grouped(held),
+            grouped(said)
+        )
     }
 }
 

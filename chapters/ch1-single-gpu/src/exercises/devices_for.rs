@@ -6,7 +6,7 @@ use crate::{homework, throughput};
 use decoder::random::Rng;
 use decoder::shape::published;
 use lab::exercises::{Bug, Diagnosis, Exercise};
-use lab::numbers::{count, plain};
+use lab::numbers::count;
 
 /// The table.
 pub const DEVICES_FOR: Exercise<DevicesFor> = Exercise {
@@ -26,7 +26,7 @@ pub const DEVICES_FOR: Exercise<DevicesFor> = Exercise {
             name: "devices-forward-only",
             what: "the backward forgotten",
             implementation: forward_only,
-            diagnosis: "a third",
+            diagnosis: "a third of them",
         },
         Bug {
             name: "devices-rounded-down",
@@ -60,36 +60,43 @@ fn check(devices_for: &DevicesFor) -> Result<(), Diagnosis> {
         let (days, rate) = (7.0 + rng.below(80) as f64, (1.0 + 3.0 * rng.uniform()) * 1e14);
         let found = devices_for(&training, days, rate);
         let needed = 6.0 * training.parameters as f64 * tokens as f64 / (rate * days * DAY);
-        let case = format!(
-            "{name}: {} parameters a token uses, {} tokens, {} days, {} FLOP per second and device:\nyou say {} devices",
-            count(training.parameters as f64),
-            count(tokens as f64),
-            plain(days),
-            count(rate),
-            plain(found)
-        );
-        let near = |factor: f64| (found / (factor * needed) - 1.0).abs() < 0.05;
-        Diagnosis::unless(found.fract() == 0.0 || !near(1.0), || {
-            format!("{case}, but only whole devices can be had.")
-        })?;
-        Diagnosis::unless(found >= needed, || {
-            let takes = format!("they would take {} days", plain(days * needed / found));
-            let guess = match () {
-                () if needed - found < 1.0 => "That is one device too few.",
-                () if near(1.0 / 3.0) => "That is a third: the backward computes, too.",
-                () => "Are all FLOPs of forward and backward there?",
-            };
-            format!("{case}; {takes}. {guess}")
-        })?;
-        Diagnosis::unless(found < needed + 1.0, || {
-            let guess = if near(24.0) { " That is 24 times as many: is a day taken for an hour?" } else { "" };
-            format!("{case}, but {} are enough.{guess}", count(needed.ceil()))
+        let is_right = found.fract() == 0.0 && (needed..needed + 1.0).contains(&found);
+        Diagnosis::unless(is_right, || {
+            format!(
+                "{}\n{name}: {} parameters a token uses, {} tokens, {} days, {} FLOP per second and device:\n\
+                 you say {} devices; the work is that of {}",
+                guess(found, needed),
+                count(training.parameters as f64),
+                count(tokens as f64),
+                count(days),
+                count(rate),
+                count(found),
+                count(needed)
+            )
         })?;
     }
     // Less than one device's work still takes a device.
     let small = Training::of(&published("SmolLM2 135M")?.shape, 1_000_000, 512)?;
     let found = devices_for(&small, 30.0, 1e15);
-    Diagnosis::unless(found == 1.0, || format!("a million tokens in a month take 1 device, you say {}.", plain(found)))
+    Diagnosis::unless(found == 1.0, || {
+        format!(
+            "a little work takes one device, too\nSmolLM2 135M, a million tokens in a month: you say {} devices",
+            count(found)
+        )
+    })
+}
+
+/// What may be wrong with `found` devices, where the work is that of `needed`.
+fn guess(found: f64, needed: f64) -> &'static str {
+    let near = |factor: f64| (found / (factor * needed) - 1.0).abs() < 0.05;
+    match () {
+        () if found.fract() != 0.0 => "only whole devices can be had",
+        () if near(1.0 / 3.0) => "that is a third of them: the backward computes, too",
+        () if near(24.0) => "that is 24 times as many: is a day taken for an hour?",
+        () if found >= needed => "fewer devices are enough",
+        () if found > needed - 1.0 => "that is one device too few: they are not done in time",
+        () => "those are too few: they are not done in time",
+    }
 }
 
 fn forward_only(training: &Training, days: f64, rate: f64) -> f64 {

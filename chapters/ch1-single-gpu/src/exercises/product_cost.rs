@@ -6,6 +6,7 @@ use crate::{homework, xw};
 use candle_core::DType;
 use decoder::random::Rng;
 use lab::exercises::{Bug, Diagnosis, Exercise};
+use lab::numbers::grouped;
 
 /// The table.
 pub const PRODUCT_COST: Exercise<ProductCost> = Exercise {
@@ -72,28 +73,30 @@ fn check(product_cost: &ProductCost) -> Result<(), Diagnosis> {
 
 fn explain(product: &Product, found: Cost, counted: Cost) -> String {
     let (rows, inputs, outputs) = (product.rows(), product.inputs(), product.outputs());
-    let sizes = format!(
-        "X [{rows}, {inputs}] · W [{inputs}, {outputs}], {} bytes per element of W, {} of X and Y:\n",
-        product.weight_size(),
-        product.activation_size()
-    );
-    if found.flops != counted.flops {
-        let half = if found.flops * 2 == counted.flops { "\nThat is half of the FLOP." } else { "" };
-        return format!("{sizes}the operation reports {} FLOP, you say {}.{half}", counted.flops, found.flops);
-    }
-    let (x, w, y) = (rows * inputs, inputs * outputs, rows * outputs);
     let (narrow, wide) = (product.weight_size(), product.activation_size());
-    let guess = match found.bytes {
-        bytes if bytes == rows * w * narrow + (x + y) * wide => {
-            "You read W again for each row; it is read once for all of them."
+    let (x, w, y) = (rows * inputs, inputs * outputs, rows * outputs);
+    let wrong = match found {
+        Cost { flops, .. } if flops * 2 == counted.flops => "that is half of the FLOP: a multiply and an add are two",
+        Cost { flops, .. } if flops != counted.flops => "the operation takes another number of FLOP",
+        Cost { bytes, .. } if bytes == rows * w * narrow + (x + y) * wide => {
+            "you read W again for each row; it is read once for all of them"
         }
-        bytes if bytes == w * narrow + x * wide => "Only writing Y is missing.",
-        bytes if bytes == w * narrow + y * wide => "Only reading X is missing.",
-        bytes if bytes == (x + w + y) * narrow => "X and Y have elements of their own size: `activation_size()`.",
-        bytes if bytes == x + w + y => "Those are elements, not bytes.",
-        _ => "X and W are read once, Y is written once.",
+        Cost { bytes, .. } if bytes == w * narrow + x * wide => "only writing Y is missing",
+        Cost { bytes, .. } if bytes == w * narrow + y * wide => "only reading X is missing",
+        Cost { bytes, .. } if bytes == (x + w + y) * narrow => {
+            "X and Y have elements of their own size: `activation_size()`"
+        }
+        Cost { bytes, .. } if bytes == x + w + y => "those are elements, not bytes",
+        _ => "the operation moves other bytes: X and W are read once, Y is written once",
     };
-    format!("{sizes}the operation reports {} bytes, you say {}.\n{guess}", counted.bytes, found.bytes)
+    format!(
+        "{wrong}\nX [{rows}, {inputs}] · W [{inputs}, {outputs}], {narrow} bytes per element of W, {wide} of X and Y:\n\
+         the operation reports {} FLOP and {} bytes, you say {} and {}",
+        grouped(counted.flops),
+        grouped(counted.bytes),
+        grouped(found.flops),
+        grouped(found.bytes)
+    )
 }
 
 fn multiply_add_once(product: &Product) -> Cost {

@@ -66,46 +66,42 @@ fn check(rows_at_ridge: &RowsAtRidge) -> Result<(), Diagnosis> {
 
 fn reached(rows_at_ridge: &RowsAtRidge, product: &Product, roof: &Roofline) -> Result<(), Diagnosis> {
     let (case, ridge) = (describe(product, roof), roof.ridge());
-    let rows = rows_at_ridge(product, roof).ok_or_else(|| {
-        Diagnosis::new(format!("{case}\nyou say that no number of rows reaches it, but enough rows do."))
-    })?;
-    Diagnosis::unless(rows.is_finite() && (1.0..1e6).contains(&rows), || {
-        let upside_down = if (0.0..1.0).contains(&rows) { "Is the ridge taken as bandwidth / peak?" } else { "" };
-        format!("{case}\nyou say {} rows: that is no batch. {upside_down}", plain(rows))
+    let rows = rows_at_ridge(product, roof)
+        .ok_or_else(|| Diagnosis::new(format!("`None`, but enough rows do reach the ridge\n{case}")))?;
+    Diagnosis::unless((1.0..1e6).contains(&rows), || {
+        let asked = if (0.0..1.0).contains(&rows) { ": is the ridge taken as bandwidth / peak?" } else { "" };
+        format!("{} rows are no batch{asked}\n{case}", plain(rows))
     })?;
     let below = product_cost(&product.with_rows(rows.floor() as u64)?).intensity();
     let above = product_cost(&product.with_rows(rows.floor() as u64 + 1)?).intensity();
     // A rounding in the last digit is nobody's mistake.
-    let near = |intensity: f64, factor: f64| (intensity / (factor * ridge) - 1.0).abs() < 1e-9;
-    let between = (below <= ridge || near(below, 1.0)) && (ridge <= above || near(above, 1.0));
+    let between = below * (1.0 - 1e-9) <= ridge && ridge <= above * (1.0 + 1e-9);
     Diagnosis::unless(between, || {
-        let text = format!("{case}\nyou say {} rows, but those have {} FLOP per byte.", plain(rows), plain(below));
-        let guess = match () {
+        let wrong = match () {
             () if below <= 2.0 * ridge && 2.0 * ridge <= above => {
-                "\nThat is twice the ridge: how many FLOP are a multiply and an add?"
+                "those rows reach twice the ridge: how many FLOP are a multiply and an add?"
             }
-            () if below < ridge => "\nThat is too little: X and Y grow with the rows, and their bytes count, too.",
-            () => "",
+            () if below < ridge => "too few rows: X and Y grow with the rows, and their bytes count, too",
+            () => "too many rows: fewer reach the ridge",
         };
-        text + guess
+        format!("{wrong}\n{case} you say {} rows, but those have {} FLOP per byte", plain(rows), plain(below))
     })
 }
 
 fn never_reached(rows_at_ridge: &RowsAtRidge, product: &Product, roof: &Roofline) -> Result<(), Diagnosis> {
-    let found = rows_at_ridge(product, roof);
-    Diagnosis::unless(found.is_none(), || {
-        let million = product.with_rows(1 << 20).map(|many| plain(product_cost(&many).intensity())).unwrap_or_default();
-        format!(
-            "{}\nyou say {} rows, but no number of rows is enough: a million of them have {million} FLOP per byte.",
-            describe(product, roof),
-            found.map(plain).unwrap_or_default()
-        )
-    })
+    let Some(rows) = rows_at_ridge(product, roof) else { return Ok(()) };
+    let many = product_cost(&product.with_rows(1 << 20)?).intensity();
+    Err(Diagnosis::new(format!(
+        "{} rows, where no number of rows is enough\n{} a million rows have {} FLOP per byte, and more have no more",
+        plain(rows),
+        describe(product, roof),
+        plain(many)
+    )))
 }
 
 fn describe(product: &Product, roof: &Roofline) -> String {
     format!(
-        "W [{}, {}], {} bytes per element of W, {} of X and Y; the ridge is at {} FLOP per byte:",
+        "W [{}, {}], {} bytes per element of W, {} of X and Y, ridge at {} FLOP per byte:",
         product.inputs(),
         product.outputs(),
         product.weight_size(),

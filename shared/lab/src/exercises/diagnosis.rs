@@ -4,6 +4,8 @@ use std::fmt;
 
 /// Why an implementation does not pass, in the learner's terms: what was done, what came out, what was expected, and where to look.
 ///
+/// The first line says what is wrong, all that fits into a table; the others give the numbers.
+///
 /// Any error turns into one, so that a check can use `?` on whatever it calls.
 ///
 /// ```
@@ -37,9 +39,9 @@ impl Diagnosis {
         &self.0
     }
 
-    /// The text as one line, at most `width` characters long.
+    /// The first line, at most `width` characters of it.
     pub fn line(&self, width: usize) -> String {
-        let line = self.0.split_whitespace().collect::<Vec<_>>().join(" ");
+        let line = self.0.lines().next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
         if line.chars().count() <= width {
             return line;
         }
@@ -79,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_line_is_never_longer_than_asked_for_and_ends_at_a_word() {
-        let diagnosis = Diagnosis::new("rank 1 holds the rows of rank 0:\n  is `rank` used? ✓ é");
+        let diagnosis = Diagnosis::new("rank 1 holds the rows of rank 0:  is `rank` used? ✓ é\nrows 4..8");
         assert_eq!(diagnosis.line(100), "rank 1 holds the rows of rank 0: is `rank` used? ✓ é");
         for width in 1..60 {
             let line = diagnosis.line(width);

@@ -17,6 +17,8 @@ pub mod report;
 mod source;
 pub mod stub;
 pub mod suite;
+#[cfg(test)]
+mod tests;
 mod verify;
 pub mod with;
 
