@@ -111,8 +111,8 @@ fn record_panics() {
 fn recorded(check: Check) -> Result<(), Diagnosis> {
     CHECKING.set(true);
     catch_unwind(AssertUnwindSafe(check)).unwrap_or_else(|panic| {
-        let place = RECORDED.take().map_or_else(String::new, |place| format!(" at {place}"));
-        Err(Diagnosis::new(format!("it panicked{place}: {}", message(panic.as_ref()))))
+        let place = RECORDED.take().map_or_else(String::new, |place| format!("\nat {place}"));
+        Err(Diagnosis::new(format!("it panicked: {}{place}", message(panic.as_ref()))))
     })
 }
 

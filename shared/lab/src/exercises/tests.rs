@@ -28,7 +28,7 @@ fn forty_two(_: u64) -> u64 {
 }
 
 fn check(double: &Double) -> Result<(), Diagnosis> {
-    let found = [3, 21].map(|x| double(x));
+    let found = [3, 21].map(double);
     Diagnosis::unless(found[0] != 3, || "it is only once `x`".to_owned())?;
     Diagnosis::unless(found[0] != found[1], || "it is the same for every `x`: is `x` used?".to_owned())?;
     Diagnosis::unless(found == [6, 42], || format!("{found:?} for 3 and 21"))
