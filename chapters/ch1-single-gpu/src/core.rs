@@ -55,3 +55,10 @@ impl Core {
         }
     }
 }
+
+impl Default for Core {
+    /// The reference.
+    fn default() -> Self {
+        Self::of(&Choice::default())
+    }
+}

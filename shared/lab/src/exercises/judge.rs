@@ -126,17 +126,33 @@ fn message(panic: &(dyn Any + Send)) -> String {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::todo)]
     use super::*;
+    use collective::{Options, Rank, launch};
 
     fn judged(check: impl FnOnce() -> Result<(), Diagnosis> + Send + 'static) -> State {
         judge("9.9", Box::new(check))
     }
 
+    /// A check that runs two ranks.
+    fn on_ranks(body: fn(&Rank) -> collective::Result<()>) -> State {
+        judged(move || Ok(launch(2, &Options::default(), body).map(drop)?))
+    }
+
     #[test]
-    fn a_todo_is_not_started_whether_it_is_reached_here_or_reported_by_a_rank() {
+    fn a_todo_is_not_started_whether_it_is_reached_here_or_on_a_rank() {
         assert_eq!(judged(|| todo!("exercise 9.9")), State::NotStarted);
         assert_eq!(judged(|| todo!()), State::NotStarted);
-        let by_rank = "rank 1 panicked: not yet implemented: exercise 9.9";
-        assert_eq!(judged(move || Err(Diagnosis::new(by_rank))), State::NotStarted);
+        let on_rank_1 =
+            |rank: &Rank| if rank.rank() == 1 { todo!("exercise 9.9") } else { rank.communicator().barrier() };
+        assert_eq!(on_ranks(on_rank_1), State::NotStarted);
+    }
+
+    #[test]
+    fn ranks_that_wait_for_each_other_end_long_before_the_time_limit_with_who_waits_for_whom() {
+        let start = std::time::Instant::now();
+        let state = on_ranks(|rank| rank.communicator().recv(1 - rank.rank()).map(drop));
+        let text = state.diagnosis().unwrap().text();
+        assert!(text.contains("rank 0") && text.contains("rank 1") && text.contains("recv"), "{text}");
+        assert!(start.elapsed() < TIME_LIMIT / 2, "{:?}", start.elapsed());
     }
 
     #[test]
