@@ -5,8 +5,10 @@
 //! gradients equal up to rounding; what differs is what each rank holds, what it sends, and how long a step takes.
 
 mod report;
+mod text;
 
 pub use report::{Report, Row, largest_difference};
+pub use text::Text;
 
 use crate::loaded::Described;
 use collective::{Options, Traffic};
@@ -87,7 +89,7 @@ pub fn compare(variants: &[Box<dyn Variant>], work: &Work, mut began: impl FnMut
         let name = variant.name();
         began(&name);
         let outcome = variant.run(work).with_context(|| format!("variant {name}"))?;
-        report.push(name, &outcome, first.as_ref().unwrap_or(&outcome))?;
+        report.push(name, work, &outcome, first.as_ref().unwrap_or(&outcome))?;
         first.get_or_insert(outcome);
     }
     Ok(report)

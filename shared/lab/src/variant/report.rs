@@ -1,6 +1,6 @@
 //! Variants side by side: as a table, and as a document.
 
-use super::{Outcome, RankOutcome, Work};
+use super::{Outcome, RankOutcome, Text, Work};
 use crate::table::NOT_MEASURED;
 use crate::{Table, numbers};
 use candle_core::{DType, Tensor};
@@ -16,7 +16,7 @@ pub struct Row {
     /// Ranks.
     pub ranks: usize,
     /// Whether it generated the same tokens.
-    pub same_tokens: bool,
+    pub text: Text,
     /// Mean loss, in nats.
     pub loss: f64,
     /// Largest difference of a parameter's gradient, relative to the first's norm.
@@ -58,14 +58,20 @@ impl Report {
         Self { tokens: work.batch.rows * work.batch.seq, dtype, variants: Vec::new() }
     }
 
-    pub(super) fn push(&mut self, variant: String, outcome: &Outcome, first: &Outcome) -> anyhow::Result<()> {
+    pub(super) fn push(
+        &mut self,
+        variant: String,
+        work: &Work,
+        outcome: &Outcome,
+        first: &Outcome,
+    ) -> anyhow::Result<()> {
         let ranks = &outcome.ranks;
         let most = |figure: &dyn Fn(&RankOutcome) -> u64| ranks.iter().map(figure).max().unwrap_or(0);
         let seconds = ranks.iter().map(|rank| rank.seconds).fold(0.0, f64::max);
         self.variants.push(Row {
             variant,
             ranks: ranks.len(),
-            same_tokens: outcome.tokens == first.tokens,
+            text: Text::compare(work, &outcome.tokens, &first.tokens)?,
             loss: outcome.loss.mean(),
             gradient_difference: largest_difference(&outcome.gradients, &first.gradients)?,
             memory_predicted: most(&|rank| rank.predicted.iter().map(|(_, bytes)| bytes).sum()),
@@ -104,7 +110,7 @@ impl Report {
     pub fn all_equal(&self, tolerance: f64) -> bool {
         self.variants
             .iter()
-            .all(|row| row.same_tokens && row.gradient_difference <= tolerance && row.traffic_as_predicted)
+            .all(|row| row.text.is_right() && row.gradient_difference <= tolerance && row.traffic_as_predicted)
     }
 }
 
@@ -114,7 +120,7 @@ impl Row {
         [
             self.variant.clone(),
             self.ranks.to_string(),
-            if self.same_tokens { "✓ same" } else { "✗ other" }.to_owned(),
+            self.text.to_string(),
             format!("{:.1e}", self.gradient_difference),
             bytes(self.memory_predicted),
             self.memory_measured.map_or_else(|| NOT_MEASURED.to_owned(), bytes),
