@@ -215,6 +215,27 @@ fn infer(described: &Described, random: RandomFlags, batch: usize, prompt: usize
 }
 
 fn train(described: &Described, random: RandomFlags, batch: usize, seq: usize) -> lab::Result<()> {
+    let ctx = Context::inference().with_observer(Arc::new(Limit));
+    let mut run = training_run(described, random, batch, seq, ctx)?;
+    while !run.is_done() {
+        run.step()?;
+        // The optimiser is not an observed operation, but its state may be what no longer fits.
+        Ledger::of_this_thread().check()?;
+    }
+    Ok(())
+}
+
+/// The run that [`Work::Training`] is: two steps of AdamW, on `batch` sequences of `seq` tokens that stand for any others.
+///
+/// # Errors
+/// The model cannot be loaded or trained, or a setting has no meaning.
+pub fn training_run(
+    described: &Described,
+    random: RandomFlags,
+    batch: usize,
+    seq: usize,
+    ctx: Context,
+) -> lab::Result<Run> {
     let model = random.load(described, &Split::whole())?;
     let vocab = described.config.vocab;
     let data = TokenData::new(ids(vocab, 0..batch * seq + 1), vocab)?;
@@ -228,13 +249,7 @@ fn train(described: &Described, random: RandomFlags, batch: usize, seq: usize) -
         clip: Some(1.0),
         seed: 0,
     };
-    let mut run = Run::new(plan, model, Arc::new(data), Context::inference().with_observer(Arc::new(Limit)))?;
-    while !run.is_done() {
-        run.step()?;
-        // The optimiser is not an observed operation, but its state may be what no longer fits.
-        Ledger::of_this_thread().check()?;
-    }
-    Ok(())
+    Ok(Run::new(plan, model, Arc::new(data), ctx)?)
 }
 
 /// Some token ids; what is held does not depend on which.

@@ -13,7 +13,7 @@ use training::Named;
 use training::accumulation::Loss;
 
 /// A rank's rows out of `rows`.
-fn own(core: &Core, rows: usize, ranks: usize, rank: usize) -> Result<Range<usize>> {
+pub(crate) fn own(core: &Core, rows: usize, ranks: usize, rank: usize) -> Result<Range<usize>> {
     let own = (core.rows_of_rank)(rows, ranks, rank);
     if own.start > own.end || own.end > rows {
         return Err(Error::Rows { rank, found: own, rows });

@@ -41,9 +41,16 @@ impl Volume {
 }
 
 /// One all-reduce of `elements` elements of `width` bytes.
-fn all_reduce(algorithm: Algorithm, place: &Place, elements: usize, width: usize) -> Volume {
+pub fn all_reduce(algorithm: Algorithm, place: &Place, elements: usize, width: usize) -> Volume {
     let sent = volume::all_reduce(algorithm, place, elements, width);
     Volume { calls: 1, payload: (elements * width) as u64, sent }
+}
+
+/// One all-gather; rank r has `elements[r]` elements of `width` bytes.
+pub fn all_gather(algorithm: Algorithm, place: &Place, elements: &[usize], width: usize) -> Volume {
+    let own = elements.get(place.rank()).copied().unwrap_or(0);
+    let sent = volume::all_gather(algorithm, place, elements, width);
+    Volume { calls: 1, payload: (own * width) as u64, sent }
 }
 
 /// Synchronising once: the loss (two f64), and every gradient in its type.
@@ -59,8 +66,7 @@ pub fn agreement(algorithm: Algorithm, place: &Place) -> Volume {
 
 /// Comparing replicas once: a checksum (i64) per parameter.
 pub fn check(algorithm: Algorithm, place: &Place, parameters: usize) -> Volume {
-    let sent = volume::all_gather(algorithm, place, &vec![parameters; place.size()], size_of::<i64>());
-    Volume { calls: 1, payload: (parameters * size_of::<i64>()) as u64, sent }
+    all_gather(algorithm, place, &vec![parameters; place.size()], size_of::<i64>())
 }
 
 /// Elements and bytes per element of each gradient.

@@ -2,9 +2,12 @@
 
 mod generate;
 mod gradients;
+mod partition;
+mod scale;
 mod score;
 mod train;
 
+use crate::core::Core;
 use clap::{Parser, Subcommand};
 use lab::program::Output;
 
@@ -18,6 +21,8 @@ pub struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    /// One product divided by rows of X, by columns of W, by rows of W: who holds what, and who must send what
+    Partition(partition::Partition),
     /// Continue several prompts, each on one of the replicas
     Generate(generate::Generate),
     /// How likely the model finds some texts, each on one of the replicas
@@ -26,6 +31,8 @@ enum Command {
     Gradients(gradients::GradientsCommand),
     /// Train on several replicas: exactly what one device does
     Train(Box<train::Train>),
+    /// What more ranks are worth over which link, and where the link eats the gain
+    Scale(Box<scale::Scale>),
 }
 
 /// What is computed on if no text is given: sentences as the bundled model knows them, unequally long.
@@ -39,10 +46,12 @@ impl Cli {
     /// Whatever went wrong, with context.
     pub fn run(self, out: &mut Output) -> anyhow::Result<()> {
         match self.command {
+            Command::Partition(command) => command.run(&Core::default(), out),
             Command::Generate(command) => command.run(out),
             Command::Score(command) => command.run(out),
             Command::Gradients(command) => command.run(out),
             Command::Train(command) => command.run(out),
+            Command::Scale(command) => command.run(&Core::default(), out),
         }
     }
 }

@@ -1,12 +1,13 @@
 //! Pictures: a thin layer over plotters that makes every chart of the workspace look alike.
 //!
 //! [`Chart`] shows numbers over numbers (lines and points, linear and logarithmic axes), [`Bars`] numbers over names, stacked or
-//! side by side. Both are data until `write` draws them: as SVG, or as PNG at twice the size, by the file's extension. Colours are
+//! side by side, [`Blocks`] rectangles with text. All are data until `write` draws them: as SVG, or as PNG at twice the size, by the file's extension. Colours are
 //! those of Okabe and Ito, which colour-blind readers can tell apart; lines also differ in their markers. The font is embedded, so
 //! that a picture is the same on every machine.
 
 mod axis;
 mod bars;
+mod blocks;
 mod canvas;
 mod chart;
 mod font;
@@ -15,6 +16,7 @@ mod loss;
 
 pub use axis::Axis;
 pub use bars::Bars;
+pub use blocks::Blocks;
 pub use canvas::Format;
 pub use chart::Chart;
 pub use loss::loss_curve;

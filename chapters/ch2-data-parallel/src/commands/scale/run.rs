@@ -1,0 +1,169 @@
+//! A model that is loaded: one step on 1, 2, 4, … real ranks, over each link.
+
+use super::{Joined, Scale};
+use crate::core::Core;
+use crate::scaling::{Cost, Measured, TOLERANCE, made_up, measure};
+use anyhow::Context as _;
+use lab::compared::Unit;
+use lab::flags::{BUNDLED, ClockChoice};
+use lab::loaded::Described;
+use lab::program::Output;
+use lab::progress::Progress;
+use lab::{Compared, Comparison, Table, numbers};
+use serde::Serialize;
+use std::io::Write;
+
+/// Under the CPU clock the time between two collectives is the machine's, and other programs disturb it.
+const CPU_TOLERANCE: f64 = 0.1;
+
+/// All runs of a model.
+#[derive(Serialize)]
+pub(super) struct Runs {
+    pub(super) model: String,
+    pub(super) dtype: String,
+    /// Per rank and step.
+    pub(super) tokens: usize,
+    /// All-reduces of a step: the loss and each parameter.
+    pub(super) calls: u64,
+    pub(super) rows: Vec<Row>,
+    tolerance: f64,
+}
+
+/// One number of ranks over one link.
+#[derive(Serialize)]
+pub(super) struct Row {
+    pub(super) link: String,
+    pub(super) ranks: usize,
+    /// Seconds of forward and backward of the slowest rank, by the clock.
+    pub(super) compute: f64,
+    pub(super) predicted_latency: f64,
+    pub(super) predicted_transfer: f64,
+    pub(super) predicted_step: f64,
+    pub(super) step: f64,
+    /// Time of one rank alone over the time of this step.
+    pub(super) efficiency: f64,
+    pub(super) predicted_efficiency: f64,
+    /// By the rank that sends most.
+    pub(super) predicted_sent: u64,
+    pub(super) sent: u64,
+    /// Whether every rank sent what it had to, in as many calls.
+    pub(super) sent_as_predicted: bool,
+}
+
+impl Scale {
+    pub(super) fn runs(&self, core: &Core, described: &Described, joined: &[Joined]) -> anyhow::Result<Runs> {
+        let counts: Vec<usize> =
+            std::iter::successors(Some(1), |ranks| Some(ranks * 2)).take_while(|&ranks| ranks <= self.most).collect();
+        let progress = Progress::bar("running", (joined.len() * counts.len()) as u64);
+        let (mut rows, mut calls) = (Vec::new(), 0);
+        for Joined { name, topology } in joined {
+            let options = self.options(described.dtype, *topology)?;
+            let mut alone = None;
+            for &ranks in &counts {
+                progress.say(format!("{name}, {ranks} ranks"));
+                let batch = made_up(described, ranks * self.rows, self.seq)?;
+                let measured = measure(core, described, &batch, ranks, &options)
+                    .with_context(|| format!("a step on {ranks} ranks joined by {name}"))?;
+                progress.advance(1);
+                let alone = *alone.get_or_insert(measured.step);
+                calls = measured.traffic.first().map_or(0, |(predicted, _)| predicted.calls);
+                rows.push(Row::of(name, ranks, alone, &measured));
+            }
+        }
+        Ok(Runs {
+            model: self.model.model.clone().unwrap_or_else(|| BUNDLED.to_owned()),
+            dtype: described.dtype.as_str().to_owned(),
+            tokens: self.rows * self.seq,
+            calls,
+            rows,
+            tolerance: if self.cluster.clock == ClockChoice::Cpu { CPU_TOLERANCE } else { TOLERANCE },
+        })
+    }
+}
+
+impl Row {
+    fn of(link: &str, ranks: usize, alone: f64, measured: &Measured) -> Self {
+        let Measured { compute, step, predicted: Cost { latency, transfer }, .. } = *measured;
+        let (predicted_sent, sent) = measured.most_sent();
+        Self {
+            link: link.to_owned(),
+            ranks,
+            compute,
+            predicted_latency: latency,
+            predicted_transfer: transfer,
+            predicted_step: compute + latency + transfer,
+            step,
+            efficiency: alone / step,
+            predicted_efficiency: alone / (compute + latency + transfer),
+            predicted_sent,
+            sent,
+            sent_as_predicted: measured.sent_as_predicted(),
+        }
+    }
+}
+
+impl Runs {
+    pub(super) fn write(&self, clock: &str, out: &mut Output) -> anyhow::Result<()> {
+        let Self { model, dtype, tokens, calls, .. } = self;
+        writeln!(out, "{model}, {dtype}, {tokens} tokens per rank and step, ring, time: {clock}\n")?;
+        writeln!(out, "{}\n", self.table())?;
+        writeln!(out, "{}\n", self.comparison())?;
+        writeln!(
+            out,
+            "A step synchronises with {calls} all-reduces, one per parameter and one for the loss, each of 2(p - 1) rounds. What a\n\
+             rank sends hardly grows with p; the rounds do. Efficiency is what one rank alone takes, over what the step takes."
+        )?;
+        if clock.starts_with("CPU") {
+            writeln!(
+                out,
+                "This is the CPU time of this machine's threads, joined by links of others: nothing is said about GPUs."
+            )?;
+        }
+        Ok(())
+    }
+
+    fn table(&self) -> Table {
+        let header =
+            ["link", "ranks", "compute", "latency", "bytes", "predicted", "the clock's", "efficiency", "ranks' worth"];
+        let mut table = Table::new(header);
+        let mut last = "";
+        for row in &self.rows {
+            let link = if row.link == last { "" } else { &row.link };
+            last = &row.link;
+            table.push([
+                link.to_owned(),
+                row.ranks.to_string(),
+                numbers::seconds(row.compute),
+                numbers::seconds(row.predicted_latency),
+                numbers::seconds(row.predicted_transfer),
+                numbers::seconds(row.predicted_step),
+                numbers::seconds(row.step),
+                numbers::percent(row.efficiency),
+                numbers::plain(row.efficiency * row.ranks as f64),
+            ]);
+        }
+        table
+    }
+
+    /// Bytes by number of ranks (no link changes them), and the step that is furthest from its prediction.
+    fn comparison(&self) -> Comparison {
+        let first = self.rows.first().map_or("", |row| &row.link);
+        let mut comparison = Comparison::default();
+        for row in self.rows.iter().filter(|row| row.link == first && row.ranks > 1) {
+            let all = self.rows.iter().filter(|other| other.ranks == row.ranks).all(|other| other.sent_as_predicted);
+            let what = format!("sent by each of {} ranks{}", row.ranks, if all { "" } else { " (not by all)" });
+            comparison.push(Compared::exact(what, row.predicted_sent, Some(row.sent), Unit::Bytes));
+        }
+        let apart = |row: &&Row| (row.step / row.predicted_step - 1.0).abs();
+        if let Some(row) = self.rows.iter().max_by(|a, b| apart(a).total_cmp(&apart(b))) {
+            let what = format!("step furthest from it: {} ranks, {}", row.ranks, short(&row.link));
+            comparison.push(Compared::within(what, row.predicted_step, Some(row.step), self.tolerance, Unit::Seconds));
+        }
+        comparison
+    }
+}
+
+/// The first word of a link's name.
+fn short(link: &str) -> &str {
+    link.split(' ').next().unwrap_or(link)
+}
