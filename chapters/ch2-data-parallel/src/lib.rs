@@ -18,6 +18,7 @@ pub mod core;
 mod error;
 pub mod exercises;
 pub mod homework;
+pub mod memory;
 pub mod partition;
 pub mod replica;
 pub mod scaling;

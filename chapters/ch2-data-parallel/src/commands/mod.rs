@@ -2,9 +2,12 @@
 
 mod generate;
 mod gradients;
+mod memory;
 mod partition;
 mod scale;
 mod score;
+mod subject;
+mod tour;
 mod train;
 
 use crate::core::Core;
@@ -13,10 +16,13 @@ use lab::program::Output;
 
 /// Chapter 2: how are data and parameters partitioned? Data parallelism, from one product to a training run.
 #[derive(Parser, Debug)]
-#[command(name = "ch2", bin_name = "cargo ch2", version, max_term_width = 120)]
+#[command(name = "ch2", bin_name = "cargo ch2", version, max_term_width = 120, args_conflicts_with_subcommands = true)]
+#[command(after_help = "Without a command: a guided tour of the chapter, in under a minute.")]
 pub struct Cli {
+    #[command(flatten)]
+    tour: tour::Tour,
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
 }
 
 #[derive(Subcommand, Debug)]
@@ -33,6 +39,8 @@ enum Command {
     Train(Box<train::Train>),
     /// What more ranks are worth over which link, and where the link eats the gain
     Scale(Box<scale::Scale>),
+    /// What each rank holds: why data parallelism does not help a model that does not fit
+    Memory(memory::Memory),
 }
 
 /// What is computed on if no text is given: sentences as the bundled model knows them, unequally long.
@@ -46,12 +54,14 @@ impl Cli {
     /// Whatever went wrong, with context.
     pub fn run(self, out: &mut Output) -> anyhow::Result<()> {
         match self.command {
-            Command::Partition(command) => command.run(&Core::default(), out),
-            Command::Generate(command) => command.run(out),
-            Command::Score(command) => command.run(out),
-            Command::Gradients(command) => command.run(out),
-            Command::Train(command) => command.run(out),
-            Command::Scale(command) => command.run(&Core::default(), out),
+            Some(Command::Partition(command)) => command.run(&Core::default(), out),
+            Some(Command::Generate(command)) => command.run(out),
+            Some(Command::Score(command)) => command.run(out),
+            Some(Command::Gradients(command)) => command.run(out),
+            Some(Command::Train(command)) => command.run(out),
+            Some(Command::Memory(command)) => command.run(&Core::default(), out),
+            Some(Command::Scale(command)) => command.run(&Core::default(), out),
+            None => self.tour.run(&Core::default(), out),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `cargo ch2 partition`: one product, divided by rows of X, by columns of W, by rows of W.
 
 pub(super) mod drawn;
-mod figure;
+pub(super) mod figure;
 
 use crate::core::Core;
 use crate::partition::{Block, Cut, Held, Matrix, Outcome, Product, Values, run};

@@ -4,25 +4,23 @@
 //! number of ranks, under a clock that charges links; a published one is computed from its shape.
 
 mod figure;
-mod published;
-mod run;
+pub(super) mod published;
+pub(super) mod run;
 
+use super::subject::Subject;
 use crate::core::Core;
 use anyhow::Context as _;
-use candle_core::DType;
 use clap::Args;
 use collective::{Algorithm, Link, Topology};
-use decoder::shape::{PublishedModel, published};
+use decoder::shape::published;
 use lab::compared::Unit;
-use lab::flags::{BUNDLED, ClockChoice, ClusterFlags, DeviceFlags, MemoryFlags, ModelFlags, OutputFlags, assets};
-use lab::loaded::Described;
+use lab::flags::{BUNDLED, ClockChoice, ClusterFlags, DeviceFlags, MemoryFlags, ModelFlags, OutputFlags};
 use lab::program::{Output, write_json};
 use lab::{Error, ask};
 use published::Published;
-use run::Runs;
+use run::{Load, Runs};
 use serde::Serialize;
 use std::io::Write;
-use std::path::Path;
 
 /// Published models that are shown beside the one that runs: one that fits a device without its optimiser, and the recurring case.
 const SHOWN: [&str; 2] = ["Llama 3 8B", "Llama 3.1 70B"];
@@ -61,14 +59,6 @@ pub(super) struct Joined {
     pub(super) topology: Topology,
 }
 
-/// What `--model` names.
-enum Subject {
-    /// A model whose weights can be loaded.
-    Loaded(Box<Described>),
-    /// A shape.
-    Published(Box<PublishedModel>),
-}
-
 #[derive(Serialize)]
 struct Document {
     /// `H100 at 50.0 % of its roofline`.
@@ -83,21 +73,25 @@ impl Scale {
     pub(super) fn run(self, core: &Core, out: &mut Output) -> anyhow::Result<()> {
         let plot = self.output.plot()?;
         let joined = self.check()?;
-        let subject = self.subject()?;
+        let subject = Subject::of(&self.model, &self.device)?;
         let guess = match self.output.predict {
             true => ask::number(QUESTION)?,
             false => None,
         };
         let (runs, models) = match subject {
             Subject::Loaded(described) => {
-                let runs = self.runs(core, &described, &joined)?;
+                let options = self.cluster.options(described.dtype, &MemoryFlags::default())?;
+                let load = Load { most: self.most, rows: self.rows, seq: self.seq };
+                let name = self.model.model.as_deref().unwrap_or(BUNDLED);
+                let runs = Runs::of(core, (&described, name), &joined, load, &options)?;
                 let shown = self.model.model.is_none().then(|| SHOWN.map(published));
                 (Some(runs), shown.into_iter().flatten().collect::<Result<Vec<_>, _>>()?)
             }
             Subject::Published(model) => (None, vec![*model]),
         };
-        let published =
-            models.iter().map(|model| self.published(model, &joined)).collect::<anyhow::Result<Vec<_>>>()?;
+        let gpu = (self.cluster.gpu.as_str(), self.cluster.efficiency);
+        let of = |model| Published::of(model, gpu, self.tokens, &joined);
+        let published = models.iter().map(of).collect::<Result<Vec<_>, _>>()?;
         let clock = self.cluster.clock_text();
         let document = Document { clock, cluster: described(joined.last()), runs, published };
         if let Some(path) = plot {
@@ -128,6 +122,10 @@ impl Scale {
         if self.tokens == 0 {
             return flag("--tokens", "0".to_owned(), "at least 1");
         }
+        // Written so that NaN is refused.
+        if !(self.cluster.efficiency > 0.0 && self.cluster.efficiency <= 1.0) {
+            return flag("--efficiency", self.cluster.efficiency.to_string(), "above 0, at most 1");
+        }
         if self.cluster.algorithm != Algorithm::Ring {
             let found = self.cluster.algorithm.to_string();
             return flag("--algorithm", found, "ring: the time of a step is predicted for this one");
@@ -141,32 +139,18 @@ impl Scale {
         if cluster.ranks_per_node == 0 {
             return flag("--ranks-per-node", "0".to_owned(), "at least 1");
         }
-        let alone =
-            Link::PRESETS.map(|link| Joined { name: link.name.to_owned(), topology: crate::scaling::only(link) });
         let name = format!("nodes of {}", cluster.ranks_per_node);
-        Ok(alone.into_iter().chain([Joined { name, topology: cluster }]).collect())
-    }
-
-    /// A folder, file or bundled name is loaded, a published name is a shape, anything else is looked for on the hub.
-    fn subject(&self) -> anyhow::Result<Subject> {
-        let name = self.model.model.as_deref().unwrap_or(BUNDLED);
-        let is_here = Path::new(name).exists() || assets().join(name).is_dir();
-        let is_shape = if is_here { None } else { Some(published(name)) };
-        match is_shape {
-            Some(Ok(model)) => Ok(Subject::Published(Box::new(model))),
-            // Neither a path nor a hub id: only a name can be meant, so the near names help.
-            Some(Err(error)) if !name.contains(['/', '\\']) && !name.ends_with(".gguf") => Err(error.into()),
-            _ => Ok(Subject::Loaded(Box::new(Described::from_flags(&self.model, &self.device)?))),
-        }
-    }
-
-    fn options(&self, dtype: DType, topology: Topology) -> lab::Result<collective::Options> {
-        Ok(collective::Options { topology, ..self.cluster.options(dtype, &MemoryFlags::default())? })
+        Ok(alone().into_iter().chain([Joined { name, topology: cluster }]).collect())
     }
 }
 
 const QUESTION: &str = "With how many tokens per rank does an 8B model, in 16 bits on H100 joined by InfiniBand, compute as long as it \
                         communicates?";
+
+/// Every link alone.
+pub(super) fn alone() -> [Joined; 4] {
+    Link::PRESETS.map(|link| Joined { name: link.name.to_owned(), topology: crate::scaling::only(link) })
+}
 
 /// What the cluster of the flags is made of.
 fn described(cluster: Option<&Joined>) -> String {

@@ -17,7 +17,7 @@ const SIDE: f64 = 10.0;
 const TALL: f64 = 8.0;
 
 /// Each matrix fills its place whatever its shape: the cuts are what is to be seen.
-pub(super) fn draw(core: &Core, product: &Product, ranks: usize) -> Blocks {
+pub(in crate::commands) fn draw(core: &Core, product: &Product, ranks: usize) -> Blocks {
     let ((rows, inputs), (_, outputs)) = (product.shape(Matrix::X), product.shape(Matrix::W));
     let title = format!("X [{rows}, {inputs}] · W [{inputs}, {outputs}] = Y [{rows}, {outputs}] on {ranks} ranks");
     let mut blocks = Blocks::new(title, (LEFT[2] + SIDE + 17.0, 3.0 * ROW));

@@ -20,7 +20,7 @@ impl Document {
 
 impl Runs {
     /// Lines are the formula's, points the clock's.
-    pub(super) fn chart(&self, clock: &str) -> Chart {
+    pub(in crate::commands) fn chart(&self, clock: &str) -> Chart {
         let title = format!("{}: {} tokens per rank, {clock}", self.model, self.tokens);
         let chart = Chart::new(title, Axis::log2("ranks"), Axis::log("efficiency"));
         let mut names: Vec<&str> = self.rows.iter().map(|row| row.link.as_str()).collect();
@@ -36,7 +36,7 @@ impl Runs {
 }
 
 impl Published {
-    pub(super) fn chart(&self) -> Chart {
+    pub(in crate::commands) fn chart(&self) -> Chart {
         let title = format!(
             "{} on {}: {} tokens per rank and step, gradients in 16 bits",
             self.model,

@@ -1,6 +1,6 @@
 //! A published model: the same formulas, from its shape and the data sheets of device and links.
 
-use super::{Joined, Scale};
+use super::Joined;
 use crate::scaling::{Training, efficiency};
 use decoder::shape::PublishedModel;
 use decoder::shape::hardware::{Hardware, Precision};
@@ -16,56 +16,62 @@ const AT: usize = 64;
 /// Bytes of a gradient's element in bf16.
 const WIDTH: usize = 2;
 
-pub(super) const NOTICE: &str = "\
+pub(in crate::commands) const NOTICE: &str = "\
 Break-even: tokens per rank with which computing takes as long as communicating; half of every rank is lost there. Bytes and FLOPs both\n\
 grow with the parameters, so it is the same for every dense model: about 2/3 of the device's FLOP/s over the link's bytes/s in 16 bits.\n\
 Nothing overlaps here: a step computes, then communicates. Doing both at once is a subject of chapter 6.";
 
 /// A published model on a device, over some links.
 #[derive(Serialize)]
-pub(super) struct Published {
-    pub(super) model: String,
-    pub(super) gpu: String,
+pub(in crate::commands) struct Published {
+    pub(in crate::commands) model: String,
+    pub(in crate::commands) gpu: String,
     /// FLOP per second that the device really does.
     rate: f64,
     /// Per rank and step.
-    pub(super) tokens: u64,
+    pub(in crate::commands) tokens: u64,
     /// Seconds of forward and backward.
     compute: f64,
     gradient_bytes: u64,
-    pub(super) links: Vec<Row>,
+    pub(in crate::commands) links: Vec<Row>,
 }
 
 /// One link.
 #[derive(Serialize)]
-pub(super) struct Row {
-    pub(super) link: String,
+pub(in crate::commands) struct Row {
+    pub(in crate::commands) link: String,
     /// Number of ranks, seconds of the all-reduce, efficiency.
-    pub(super) scaling: Vec<Point>,
+    pub(in crate::commands) scaling: Vec<Point>,
     /// Tokens per rank with which a step of 64 ranks computes as long as it communicates.
-    pub(super) break_even: f64,
+    pub(in crate::commands) break_even: f64,
 }
 
 /// One number of ranks.
 #[derive(Clone, Copy, Serialize)]
-pub(super) struct Point {
-    pub(super) ranks: usize,
+pub(in crate::commands) struct Point {
+    pub(in crate::commands) ranks: usize,
     all_reduce: f64,
-    pub(super) efficiency: f64,
+    pub(in crate::commands) efficiency: f64,
 }
 
-impl Scale {
-    pub(super) fn published(&self, model: &PublishedModel, joined: &[Joined]) -> anyhow::Result<Published> {
-        let gpu = Hardware::named(&self.cluster.gpu)?;
+impl Published {
+    /// `tokens` per rank and step on a `gpu` that reaches this share of its peak.
+    pub(in crate::commands) fn of(
+        model: &PublishedModel,
+        (gpu, reached): (&str, f64),
+        tokens: u64,
+        joined: &[Joined],
+    ) -> decoder::Result<Self> {
+        let gpu = Hardware::named(gpu)?;
         let precision = [Precision::Bf16, Precision::F16].into_iter().find(|one| gpu.peaks.contains_key(one));
-        let rate = gpu.peak(precision.unwrap_or(Precision::Bf16))? as f64 * self.cluster.efficiency;
+        let rate = gpu.peak(precision.unwrap_or(Precision::Bf16))? as f64 * reached;
         let training = Training {
             parameters: model.shape.parameters()?.total(),
             active: model.shape.active_parameters()?.total(),
             width: WIDTH,
             rate,
         };
-        let compute = training.compute(self.tokens as f64);
+        let compute = training.compute(tokens as f64);
         let row = |Joined { name, topology }: &Joined| Row {
             link: name.clone(),
             scaling: std::iter::successors(Some(1), |ranks| Some(ranks * 2))
@@ -77,11 +83,11 @@ impl Scale {
                 .collect(),
             break_even: training.break_even(topology, AT),
         };
-        Ok(Published {
+        Ok(Self {
             model: model.name.clone(),
             gpu: gpu.name,
             rate,
-            tokens: self.tokens,
+            tokens,
             compute,
             gradient_bytes: training.parameters * WIDTH as u64,
             links: joined.iter().map(row).collect(),
@@ -91,20 +97,29 @@ impl Scale {
 
 impl Published {
     /// The break-even over one link.
-    pub(super) fn break_even(&self, link: &str) -> Option<f64> {
+    pub(in crate::commands) fn break_even(&self, link: &str) -> Option<f64> {
         self.links.iter().find(|row| row.link == link).map(|row| row.break_even)
     }
 
-    pub(super) fn write(&self, out: &mut Output) -> anyhow::Result<()> {
+    /// What a step computes, and what it must sum.
+    pub(in crate::commands) fn text(&self) -> String {
         let Self { model, gpu, rate, tokens, compute, gradient_bytes, .. } = self;
-        writeln!(
-            out,
-            "{model} on {gpu} at {}: {} tokens take {}, and {} of gradients in 16 bits are summed\n",
+        format!(
+            "{model} on {gpu} at {}: {} tokens take {}, and {} of gradients in 16 bits are summed",
             numbers::flop_rate(*rate),
             numbers::grouped(*tokens),
             numbers::seconds(*compute),
             format_args!("{} GB", numbers::plain(*gradient_bytes as f64 / 1e9)),
-        )?;
+        )
+    }
+
+    pub(in crate::commands) fn write(&self, out: &mut Output) -> anyhow::Result<()> {
+        writeln!(out, "{}\n\n{}", self.text(), self.table())?;
+        Ok(())
+    }
+
+    /// Efficiency by link and number of ranks.
+    pub(in crate::commands) fn table(&self) -> Table {
         let efficiencies = RANKS.map(|ranks| format!("{ranks} ranks"));
         let header = ["link".to_owned(), "all-reduce of 8".to_owned()].into_iter().chain(efficiencies);
         let mut table = Table::new(header.chain([format!("break-even at {AT}")]));
@@ -116,7 +131,6 @@ impl Published {
             let even = format!("{} tokens", numbers::count(row.break_even));
             table.push([row.link.clone(), seconds].into_iter().chain(cells).chain([even]));
         }
-        writeln!(out, "{table}")?;
-        Ok(())
+        table
     }
 }

@@ -1,11 +1,11 @@
 //! A model that is loaded: one step on 1, 2, 4, … real ranks, over each link.
 
-use super::{Joined, Scale};
+use super::Joined;
 use crate::core::Core;
 use crate::scaling::{Cost, Measured, TOLERANCE, made_up, measure};
 use anyhow::Context as _;
+use collective::{ClockKind, Options};
 use lab::compared::Unit;
-use lab::flags::{BUNDLED, ClockChoice};
 use lab::loaded::Described;
 use lab::program::Output;
 use lab::progress::Progress;
@@ -18,50 +18,68 @@ const CPU_TOLERANCE: f64 = 0.1;
 
 /// All runs of a model.
 #[derive(Serialize)]
-pub(super) struct Runs {
-    pub(super) model: String,
-    pub(super) dtype: String,
+pub(in crate::commands) struct Runs {
+    pub(in crate::commands) model: String,
+    pub(in crate::commands) dtype: String,
     /// Per rank and step.
-    pub(super) tokens: usize,
+    pub(in crate::commands) tokens: usize,
     /// All-reduces of a step: the loss and each parameter.
-    pub(super) calls: u64,
-    pub(super) rows: Vec<Row>,
+    pub(in crate::commands) calls: u64,
+    pub(in crate::commands) rows: Vec<Row>,
     tolerance: f64,
 }
 
 /// One number of ranks over one link.
 #[derive(Serialize)]
-pub(super) struct Row {
-    pub(super) link: String,
-    pub(super) ranks: usize,
+pub(in crate::commands) struct Row {
+    pub(in crate::commands) link: String,
+    pub(in crate::commands) ranks: usize,
     /// Seconds of forward and backward of the slowest rank, by the clock.
-    pub(super) compute: f64,
-    pub(super) predicted_latency: f64,
-    pub(super) predicted_transfer: f64,
-    pub(super) predicted_step: f64,
-    pub(super) step: f64,
+    pub(in crate::commands) compute: f64,
+    pub(in crate::commands) predicted_latency: f64,
+    pub(in crate::commands) predicted_transfer: f64,
+    pub(in crate::commands) predicted_step: f64,
+    pub(in crate::commands) step: f64,
     /// Time of one rank alone over the time of this step.
-    pub(super) efficiency: f64,
-    pub(super) predicted_efficiency: f64,
+    pub(in crate::commands) efficiency: f64,
+    pub(in crate::commands) predicted_efficiency: f64,
     /// By the rank that sends most.
-    pub(super) predicted_sent: u64,
-    pub(super) sent: u64,
+    pub(in crate::commands) predicted_sent: u64,
+    pub(in crate::commands) sent: u64,
     /// Whether every rank sent what it had to, in as many calls.
-    pub(super) sent_as_predicted: bool,
+    pub(in crate::commands) sent_as_predicted: bool,
 }
 
-impl Scale {
-    pub(super) fn runs(&self, core: &Core, described: &Described, joined: &[Joined]) -> anyhow::Result<Runs> {
+/// How much each rank computes, and on how many ranks.
+#[derive(Clone, Copy)]
+pub(in crate::commands) struct Load {
+    /// Ranks: 1, 2, 4, … up to this many.
+    pub(in crate::commands) most: usize,
+    /// Sequences of each rank.
+    pub(in crate::commands) rows: usize,
+    /// Tokens of each.
+    pub(in crate::commands) seq: usize,
+}
+
+impl Runs {
+    /// Every number of ranks over each link; `options` but for its topology.
+    pub(in crate::commands) fn of(
+        core: &Core,
+        (described, name): (&Described, &str),
+        joined: &[Joined],
+        load: Load,
+        options: &Options,
+    ) -> anyhow::Result<Self> {
         let counts: Vec<usize> =
-            std::iter::successors(Some(1), |ranks| Some(ranks * 2)).take_while(|&ranks| ranks <= self.most).collect();
+            std::iter::successors(Some(1), |ranks| Some(ranks * 2)).take_while(|&ranks| ranks <= load.most).collect();
         let progress = Progress::bar("running", (joined.len() * counts.len()) as u64);
         let (mut rows, mut calls) = (Vec::new(), 0);
         for Joined { name, topology } in joined {
-            let options = self.options(described.dtype, *topology)?;
+            let options = Options { topology: *topology, ..options.clone() };
             let mut alone = None;
             for &ranks in &counts {
                 progress.say(format!("{name}, {ranks} ranks"));
-                let batch = made_up(described, ranks * self.rows, self.seq)?;
+                let batch = made_up(described, ranks * load.rows, load.seq)?;
                 let measured = measure(core, described, &batch, ranks, &options)
                     .with_context(|| format!("a step on {ranks} ranks joined by {name}"))?;
                 progress.advance(1);
@@ -70,13 +88,13 @@ impl Scale {
                 rows.push(Row::of(name, ranks, alone, &measured));
             }
         }
-        Ok(Runs {
-            model: self.model.model.clone().unwrap_or_else(|| BUNDLED.to_owned()),
+        Ok(Self {
+            model: name.to_owned(),
             dtype: described.dtype.as_str().to_owned(),
-            tokens: self.rows * self.seq,
+            tokens: load.rows * load.seq,
             calls,
             rows,
-            tolerance: if self.cluster.clock == ClockChoice::Cpu { CPU_TOLERANCE } else { TOLERANCE },
+            tolerance: if options.clock == ClockKind::Cpu { CPU_TOLERANCE } else { TOLERANCE },
         })
     }
 }
@@ -103,7 +121,7 @@ impl Row {
 }
 
 impl Runs {
-    pub(super) fn write(&self, clock: &str, out: &mut Output) -> anyhow::Result<()> {
+    pub(in crate::commands) fn write(&self, clock: &str, out: &mut Output) -> anyhow::Result<()> {
         let Self { model, dtype, tokens, calls, .. } = self;
         writeln!(out, "{model}, {dtype}, {tokens} tokens per rank and step, ring, time: {clock}\n")?;
         writeln!(out, "{}\n", self.table())?;
@@ -122,7 +140,7 @@ impl Runs {
         Ok(())
     }
 
-    fn table(&self) -> Table {
+    pub(in crate::commands) fn table(&self) -> Table {
         let header =
             ["link", "ranks", "compute", "latency", "bytes", "predicted", "the clock's", "efficiency", "ranks' worth"];
         let mut table = Table::new(header);
@@ -146,7 +164,7 @@ impl Runs {
     }
 
     /// Bytes by number of ranks (no link changes them), and the step that is furthest from its prediction.
-    fn comparison(&self) -> Comparison {
+    pub(in crate::commands) fn comparison(&self) -> Comparison {
         let first = self.rows.first().map_or("", |row| &row.link);
         let mut comparison = Comparison::default();
         for row in self.rows.iter().filter(|row| row.link == first && row.ranks > 1) {

@@ -1,0 +1,307 @@
+//! Stops 1 to 4: what is divided, and how it becomes whole again.
+
+use super::{Visit, bundled};
+use crate::commands::DEFAULT_TEXTS;
+use crate::commands::partition::{Document, drawn, figure};
+use crate::partition::{Cut, Product};
+use crate::serve::{gradients, score_own};
+use crate::traffic::{Volume, gradient_sizes, synchronisation};
+use crate::train::{Replica, Settings};
+use crate::{Error, core::Core};
+use anyhow::Context as _;
+use candle_core::{DType, Tensor};
+use ch1_single_gpu::stories;
+use collective::volume::Place;
+use collective::{Algorithm, Options, launch};
+use decoder::Context;
+use decoder::split::Split;
+use decoder::weights::random::Random;
+use lab::batch::Batch;
+use lab::compared::Unit;
+use lab::loaded::Described;
+use lab::{Compared, Comparison, Table, numbers};
+use std::sync::Arc;
+use training::Named;
+use training::data::TokenData;
+use training::interrupt::Interrupt;
+use training::optimiser::{AdamW, Rule};
+use training::plan::Plan;
+use training::run::Run;
+use training::schedule::Schedule;
+
+const RANKS: usize = 4;
+/// Rows of X, columns of X, columns of Y.
+const SIZES: (usize, usize, usize) = (64, 128, 256);
+/// Sequences of a batch that four ranks do not divide evenly, and tokens of each.
+const BATCH: (usize, usize) = (6, 32);
+const STEPS: u64 = 8;
+
+/// A run that was trained.
+struct Trained {
+    losses: Vec<f64>,
+    weights: Named,
+}
+
+impl Visit<'_> {
+    pub(super) fn one_product(&mut self) -> anyhow::Result<()> {
+        let (rows, inputs, outputs) = SIZES;
+        let product = Product::new(rows, inputs, outputs)?;
+        let guide = &mut self.guide;
+        guide.stop("X · W = Y, divided")?;
+        let guess = guide.question(&format!(
+            "X [{rows}, {inputs}] is cut into the rows of {RANKS} ranks, W [{inputs}, {outputs}] is on every rank. Which bytes does \
+             a rank send to get its rows of Y, and which to get the gradient dW? How many are it together?"
+        ))?;
+        let place = Place::flat(0, RANKS);
+        let needs = Cut::XByRows.communication(&product, Algorithm::Ring, &place);
+        let sent = (needs.forward_volume.sent + needs.backward_volume.sent).total();
+        guide.prediction(&format!(
+            "None for Y: a row of Y needs one row of X only. dW = Xᵀ · dY sums over rows, so each rank has a summand of all of dW: \
+             an all-reduce of S = {} bytes, of which a rank sends 2S · 3/4 = {} around the ring.",
+            numbers::grouped((inputs * outputs * 4) as u64),
+            numbers::grouped(sent)
+        ))?;
+        let document = Document::of(self.core, &product, RANKS, 1)?;
+        guide.show(&drawn::boxes(Cut::XByRows, RANKS))?;
+        guide.show(&document.verdicts())?;
+        let counted = document.cuts.first().and_then(|cut| cut.ranks.first()).map_or(0, |rank| rank.sent);
+        let verdict = if document.holds() { "equal to the formula" } else { "not as the formula says" };
+        guide.measured(
+            &format!("{} bytes, {verdict}; and every cut gives the whole product.", numbers::grouped(counted)),
+            &guess,
+            counted as f64,
+            Unit::Bytes,
+        )?;
+        guide.notice(
+            "What is summed over and cut is only a summand on each rank, and must be added up; every other cut leaves finished \
+             numbers. X by rows is data parallelism, and its dW is the gradient. W by columns or rows is chapter 3.",
+            "cargo ch2 partition",
+        )?;
+        figure::draw(self.core, &product, RANKS).write(&self.figure("partition.svg"))?;
+        Ok(())
+    }
+
+    pub(super) fn rows_of_a_batch(&mut self) -> anyhow::Result<()> {
+        let described = bundled(DType::F64)?;
+        let tokenizer = described.tokenizer()?;
+        let ids = DEFAULT_TEXTS.iter().map(|text| tokenizer.encode(text, true)).collect::<Result<_, _>>()?;
+        let batch = Batch::new("--prompt", ids, &described.config)?;
+        let ranks = rank_losses(self.core, &described, &batch)?;
+        let mean = |(sum, count): (f64, usize)| sum / count as f64;
+        let of_means = ranks.iter().copied().map(mean).sum::<f64>() / ranks.len() as f64;
+        let total = ranks.iter().fold((0.0, 0), |total, rank| (total.0 + rank.0, total.1 + rank.1));
+
+        let guide = &mut self.guide;
+        guide.stop("The rows of a batch: sums, not means of means")?;
+        let counts: Vec<String> =
+            ranks.iter().map(|rank| format!("a loss of {:.4} over {} targets", mean(*rank), rank.1)).collect();
+        let guess = guide.question(&format!(
+            "Two ranks have two sequences each, of unequal length: one {}, the other {}. What is the loss of the batch?",
+            counts.first().map_or("", |text| text),
+            counts.last().map_or("", |text| text)
+        ))?;
+        guide.prediction(&format!(
+            "{:.4}: the sums are added, the counts are added, and divided once. The mean of the two means, {of_means:.4}, would \
+             count the targets of the shorter sequences more.",
+            mean(total)
+        ))?;
+        let one = launch(1, &Options::default(), |rank| replica_gradients(self.core, &described, &batch, rank))?;
+        let two = launch(2, &Options::default(), |rank| replica_gradients(self.core, &described, &batch, rank))?;
+        let ((one_loss, one), (two_loss, two)) = one.into_iter().next().zip(two.into_iter().next()).context("ranks")?;
+        let mut table = Table::new(["rank", "sum of -log p", "targets", "mean"]);
+        for (rank, losses) in ranks.iter().enumerate() {
+            let cells = [format!("{:.4}", losses.0), losses.1.to_string(), format!("{:.4}", mean(*losses))];
+            table.push([rank.to_string()].into_iter().chain(cells));
+        }
+        table.push(["both".to_owned(), format!("{:.4}", total.0), total.1.to_string(), format!("{:.4}", mean(total))]);
+        let wrong = apart(&mean_of_means(&described, &batch)?, &one)?;
+        let comparison = Comparison::default().with(Compared::within(
+            "loss of two ranks, beside one",
+            one_loss,
+            Some(two_loss),
+            1e-12,
+            Unit::Number,
+        ));
+        guide.show(&format!("{table}\n\n{comparison}"))?;
+        guide.measured(
+            &format!(
+                "{two_loss:.4}. The gradients of two ranks differ from one device's by {:.0e} of their norm; the mean of two mean \
+                 gradients by {}.",
+                apart(&two, &one)?,
+                numbers::percent(wrong)
+            ),
+            &guess,
+            two_loss,
+            Unit::Number,
+        )?;
+        guide.notice(
+            "The error of a mean of means is silent: the loss still falls. Reduce sums and counts, and unequal parts, padding and \
+             masks are right by construction.",
+            "cargo ch2 gradients --dp 2; cargo ch2 score --dp 2",
+        )?;
+        Ok(())
+    }
+
+    pub(super) fn a_training_run(&mut self) -> anyhow::Result<()> {
+        let described = bundled(DType::F64)?;
+        let (batch, _) = BATCH;
+        let guide = &mut self.guide;
+        guide.stop("A training run on four ranks is that of one device")?;
+        let guess = guide.question(&format!(
+            "{STEPS} steps of AdamW with clipping, from random weights, in f64, on a batch of {batch} sequences: one device, and \
+             {RANKS} ranks with 2, 2, 1 and 1 of them. How far apart are the losses of the last step?"
+        ))?;
+        guide.prediction(
+            "About 1e-15 of the loss: both add the same numbers, in another order, and f64 rounds at 1e-16. Nothing else may differ.",
+        )?;
+        let runs = [1, RANKS].map(|dp| trained(self.core, &described, dp));
+        let [one, four] = runs;
+        let (one, four) = (one?, four?);
+        let mut table = Table::new(["step", "one device", "four ranks", "apart"]);
+        for (step, (a, b)) in one.losses.iter().zip(&four.losses).enumerate() {
+            table.push([step.to_string(), format!("{a:.12}"), format!("{b:.12}"), format!("{:.0e}", (a - b).abs())]);
+        }
+        guide.show(&table)?;
+        let last = |run: &Trained| run.losses.last().copied().unwrap_or(f64::NAN);
+        let difference = (last(&one) - last(&four)).abs();
+        let weights = apart(&four.weights, &one.weights)?;
+        guide.measured(
+            &format!("{difference:.0e}; the weights after the last step differ by {weights:.0e} of their norm."),
+            &guess,
+            difference,
+            Unit::Number,
+        )?;
+        guide.notice(
+            "Four replicas start from the same weights, add the same gradient, and take the same step. They compare a checksum of \
+             every weight on the way: a replica that differs in one bit would go its own way, and its loss would fall all the same.",
+            "cargo ch2 train --dp 4 --steps 50 --dtype f64",
+        )?;
+        Ok(())
+    }
+
+    pub(super) fn bytes(&mut self) -> anyhow::Result<()> {
+        let described = bundled(DType::F32)?;
+        let batch = crate::scaling::made_up(&described, RANKS, 16)?;
+        let measured = crate::scaling::measure(self.core, &described, &batch, RANKS, &Options::default())?;
+        let model = described.load(&Split::whole())?;
+        let parameters: Named =
+            model.parameters().into_iter().map(|(one, _)| (one.name().clone(), one.value().clone())).collect();
+        let sizes = gradient_sizes(&parameters, DType::F32);
+        let bytes: usize = sizes.iter().map(|(elements, width)| elements * width).sum();
+        let guide = &mut self.guide;
+        guide.stop("The bytes of a step")?;
+        let guess = guide.question(&format!(
+            "The gradients are S = {} bytes in {} parameters. How many bytes does each of {RANKS} ranks send per step?",
+            numbers::grouped(bytes as u64),
+            sizes.len()
+        ))?;
+        let place = |rank| Place::flat(rank, RANKS);
+        let predicted: Vec<Volume> =
+            (0..RANKS).map(|rank| synchronisation(Algorithm::Ring, &place(rank), &sizes)).collect();
+        let first = predicted.first().map_or(0, |volume| volume.sent.total());
+        guide.prediction(&format!(
+            "{}: a ring sends every chunk but one on its way to the sum, and every chunk but one of the sum: 2S · (p - 1)/p, and the \
+             loss's sum and count.",
+            numbers::grouped(first)
+        ))?;
+        let mut comparison = Comparison::default();
+        for (rank, (volume, (_, counted))) in predicted.iter().zip(&measured.traffic).enumerate() {
+            let exact = |what, predicted, counted, unit| {
+                Compared::exact(format!("rank {rank}: {what}"), predicted, Some(counted), unit)
+            };
+            comparison.push(exact("bytes", volume.sent.total(), counted.sent.total(), Unit::Bytes));
+            comparison.push(exact("calls", volume.calls, counted.calls, Unit::Count));
+        }
+        guide.show(&comparison)?;
+        let sent = measured.most_sent().1;
+        guide.measured(
+            &format!("{} bytes, counted where they are sent.", numbers::grouped(sent)),
+            &guess,
+            sent as f64,
+            Unit::Bytes,
+        )?;
+        guide.notice(
+            "With p ranks it is 2S · (p - 1)/p: never more than twice the gradients, however many ranks there are. That is what makes \
+             data parallelism simple and regular, and it is once per step, not once per micro-batch.",
+            "cargo ch2 train --dp 4",
+        )?;
+        Ok(())
+    }
+}
+
+/// Sum of −log p and number of targets of each of two ranks.
+fn rank_losses(core: &Core, described: &Described, batch: &Batch) -> collective::Result<Vec<(f64, usize)>> {
+    launch(2, &Options::default(), |rank| {
+        let model = described.load(&Split::whole())?;
+        let scores = score_own(core, (rank.size(), rank.rank()), &model, &Context::inference(), batch)?;
+        let logs = scores.iter().flat_map(|sequence| &sequence.logprobs);
+        Ok::<_, Error>(logs.fold((0.0, 0), |(sum, count), log| (sum - log, count + 1)))
+    })
+}
+
+/// Loss and gradients of the batch, from all ranks.
+fn replica_gradients(
+    core: &Core,
+    described: &Described,
+    batch: &Batch,
+    rank: &collective::Rank,
+) -> crate::Result<(f64, Named)> {
+    let model = described.load(&Split::whole())?;
+    let (loss, named) = gradients(core, rank.communicator().as_ref(), &model, &Context::inference(), batch)?;
+    Ok((loss.mean(), named))
+}
+
+/// The mistake: each of two ranks differentiates its own mean, and the two gradients are averaged.
+fn mean_of_means(described: &Described, batch: &Batch) -> crate::Result<Named> {
+    let model = described.load(&Split::whole())?;
+    let rows = batch.sequences().len();
+    let half = |rank| {
+        let part = batch.rows(crate::shard::rows_of_rank(rows, 2, rank))?;
+        Ok::<_, Error>(lab::gradients::gradients(&model, &Context::inference(), &part)?.1)
+    };
+    let (first, second) = (half(0)?, half(1)?);
+    let mean = |(name, a): (&Arc<str>, &Tensor)| Ok((name.clone(), ((a + &second[name])? / 2.0)?));
+    first.iter().map(mean).collect()
+}
+
+/// Norm of the difference over the norm of `b`.
+fn apart(a: &Named, b: &Named) -> crate::Result<f64> {
+    let squares = |tensor: &Tensor| tensor.sqr()?.sum_all()?.to_dtype(DType::F64)?.to_scalar::<f64>();
+    let (mut difference, mut norm) = (0.0, 0.0);
+    for (name, one) in b {
+        let Some(other) = a.get(name) else { return Ok(f64::NAN) };
+        difference += squares(&(other - one)?)?;
+        norm += squares(one)?;
+    }
+    Ok((difference / norm).sqrt())
+}
+
+/// Trains on `dp` ranks; what rank 0 has in the end.
+fn trained(core: &Core, described: &Described, dp: usize) -> anyhow::Result<Trained> {
+    let (batch, seq) = BATCH;
+    let plan = Plan {
+        batch,
+        seq,
+        micro_batches: 1,
+        steps: STEPS,
+        rule: Rule::AdamW(AdamW::default()),
+        schedule: Schedule::constant(3e-3)?,
+        clip: Some(1.0),
+        seed: 1,
+    };
+    let vocab = described.config.vocab;
+    let ends = described.config.eos.first().copied();
+    let tokens = stories::tokens(&described.tokenizer()?, ends, 1, 0, STEPS as usize * batch * seq + 1)?;
+    let data = Arc::new(TokenData::new(tokens, vocab)?);
+    let ranks = launch(dp, &Options::default(), |rank| {
+        let Described { config, dtype, device, .. } = described;
+        let model = decoder::Decoder::load(config, &Random::new(1), *dtype, device, &Split::whole())?;
+        let mut run = Run::new(plan.clone(), model, data.clone(), Context::inference())?;
+        let settings = Settings { core: *core, ..Settings::default() };
+        let mut replica = Replica::begin(rank.communicator().as_ref(), &run, settings)?;
+        let mut losses = Vec::new();
+        replica.train(&mut run, &Interrupt::default(), None, |record| losses.push(record.loss))?;
+        Ok::<_, Error>(Trained { losses, weights: run.parameters().clone() })
+    })?;
+    ranks.into_iter().next().context("rank 0 trains")
+}
