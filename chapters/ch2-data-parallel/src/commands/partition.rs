@@ -169,7 +169,7 @@ impl Document {
 
     /// Each cut beside the whole product, and what was sent beside the formula.
     pub(super) fn verdicts(&self) -> Table {
-        let header = ["divided", "dyadic numbers", "real numbers", "a rank must send", "sent"];
+        let header = ["divided", "dyadic numbers", "real numbers", "must send", "sent"];
         let mut table = Table::new(header);
         for cut in &self.cuts {
             let most = |of: fn(&RankRow) -> u64| cut.ranks.iter().map(of).max().unwrap_or(0);

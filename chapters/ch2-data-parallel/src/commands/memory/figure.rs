@@ -22,7 +22,7 @@ impl Runs {
     /// The kinds on top of each other: as measured, where they were, else as predicted.
     pub(in crate::commands) fn bars(&self) -> Bars {
         let groups = self.rows.iter().map(|row| format!("dp {}", row.dp));
-        let title = format!("{}: held by each rank, training on one global batch", self.model);
+        let title = format!("{}: held by each rank in training, each kind at its peak", self.model);
         let kinds = self.rows.first().map(|row| row.kinds.as_slice()).unwrap_or_default();
         let bytes = |kind: &KindBytes| Bytes(kind.peak.unwrap_or(kind.predicted)).mebibytes();
         let bars = Bars::stacked(title, groups, Axis::linear("MiB"));
@@ -36,7 +36,7 @@ impl Runs {
 impl Training {
     pub(in crate::commands) fn bars(&self) -> Bars {
         let groups = self.rows.iter().map(|row| format!("dp {}", row.dp));
-        let title = format!("{}: held by each GPU, training on one global batch", self.model);
+        let title = format!("{}: held by each GPU in training", self.model);
         let bars = Bars::stacked(title, groups, Axis::linear("GB"));
         let gigabytes = |of: fn(&super::published::Row) -> u64| self.rows.iter().map(move |row| of(row) as f64 / 1e9);
         bars.series("weights", gigabytes(|row| row.weights))

@@ -89,8 +89,12 @@ fn matrix_of(
         let x = left + SIDE * columns.start as f64 / width as f64;
         let y = top + TALL * rows.start as f64 / height as f64;
         let size = (SIDE * columns.len() as f64 / width as f64, TALL * rows.len() as f64 / height as f64);
-        let shape = format!("{} x {}", rows.len(), columns.len());
-        blocks = blocks.block((x, y, size.0, size.1), rank, shape);
+        // A narrow column has no room for its shape.
+        let label = match columns.len() < width {
+            true => rank.to_string(),
+            false => format!("{} x {}", rows.len(), columns.len()),
+        };
+        blocks = blocks.block((x, y, size.0, size.1), rank, label);
     }
     blocks
 }
