@@ -174,14 +174,9 @@ impl Runs {
         }
         let apart = |row: &&Row| (row.step / row.predicted_step - 1.0).abs();
         if let Some(row) = self.rows.iter().max_by(|a, b| apart(a).total_cmp(&apart(b))) {
-            let what = format!("worst step: {}, {}", row.ranks, short(&row.link));
+            let what = format!("worst step: {}, {}", row.ranks, row.link);
             comparison.push(Compared::within(what, row.predicted_step, Some(row.step), self.tolerance, Unit::Seconds));
         }
         comparison
     }
-}
-
-/// The first word of a link's name.
-fn short(link: &str) -> &str {
-    link.split(' ').next().unwrap_or(link)
 }
