@@ -14,8 +14,9 @@
 use crate::core::Core;
 use crate::serve::own;
 use crate::traffic::{self, Volume};
+use candle_core::Tensor;
 use collective::volume::Place;
-use collective::{Link, Options, Topology, launch};
+use collective::{Link, Options, Rank, Topology, launch};
 use decoder::Context;
 use decoder::split::Split;
 use lab::batch::Batch;
@@ -154,36 +155,42 @@ pub fn measure(
     ranks: usize,
     options: &Options,
 ) -> collective::Result<Measured> {
-    let measured = launch(ranks, options, |rank| {
-        let (group, clock) = (rank.communicator().as_ref(), rank.clock());
-        let model = described.load(&Split::whole())?;
-        let ctx = Context::inference().with_observer(rank.observer());
-        let begun = clock.now();
-        let rows = own(core, batch.sequences().len(), group.size(), group.rank());
-        let part = batch.rows(rows)?;
-        let (mut loss, mut gradients) = lab::gradients::contribution(&model, &ctx, &part, batch.targets())?;
-        let computed = clock.now();
-        let sizes: Vec<(usize, usize)> =
-            gradients.values().map(|gradient| (gradient.elem_count(), gradient.dtype().size_in_bytes())).collect();
-        (core.synchronise)(group, &mut loss, &mut gradients)?;
-        let ended = clock.now();
-        let place = Place::of(group.rank(), group.members(), &options.topology);
-        let traffic = group.traffic();
-        let counted = Volume {
-            calls: traffic.calls(),
-            payload: traffic.entries().iter().map(|entry| entry.payload).sum(),
-            sent: traffic.sent(),
-        };
-        let predicted = traffic::synchronisation(options.algorithm, &place, &sizes);
-        let cost = synchronisation(&options.topology, group.size(), &sizes);
-        Ok::<_, crate::Error>((computed - begun, ended - begun, cost, (predicted, counted)))
-    })?;
-    let slowest = |of: fn(&(f64, f64, Cost, (Volume, Volume))) -> f64| measured.iter().map(of).fold(0.0, f64::max);
+    let steps = launch(ranks, options, |rank| step(core, described, batch, rank, options))?;
+    let slowest = |of: fn(&Step) -> f64| steps.iter().map(of).fold(0.0, f64::max);
     Ok(Measured {
-        compute: slowest(|rank| rank.0),
-        step: slowest(|rank| rank.1),
-        predicted: measured.first().map(|rank| rank.2).unwrap_or_default(),
-        traffic: measured.into_iter().map(|rank| rank.3).collect(),
+        compute: slowest(|step| step.compute),
+        step: slowest(|step| step.seconds),
+        predicted: steps.first().map(|step| step.predicted).unwrap_or_default(),
+        traffic: steps.into_iter().map(|step| step.traffic).collect(),
+    })
+}
+
+/// One rank's step.
+struct Step {
+    compute: f64,
+    seconds: f64,
+    predicted: Cost,
+    traffic: (Volume, Volume),
+}
+
+fn step(core: &Core, described: &Described, batch: &Batch, rank: &Rank, options: &Options) -> crate::Result<Step> {
+    let (group, clock) = (rank.communicator().as_ref(), rank.clock());
+    let model = described.load(&Split::whole())?;
+    let ctx = Context::inference().with_observer(rank.observer());
+    let begun = clock.now();
+    let part = batch.rows(own(core, batch.sequences().len(), group.size(), group.rank()))?;
+    let (mut loss, mut gradients) = lab::gradients::contribution(&model, &ctx, &part, batch.targets())?;
+    let computed = clock.now();
+    let size = |gradient: &Tensor| (gradient.elem_count(), gradient.dtype().size_in_bytes());
+    let sizes: Vec<(usize, usize)> = gradients.values().map(size).collect();
+    (core.synchronise)(group, &mut loss, &mut gradients)?;
+    let ended = clock.now();
+    let place = Place::of(group.rank(), group.members(), &options.topology);
+    Ok(Step {
+        compute: computed - begun,
+        seconds: ended - begun,
+        predicted: synchronisation(&options.topology, group.size(), &sizes),
+        traffic: (traffic::synchronisation(options.algorithm, &place, &sizes), Volume::counted(&group.traffic())),
     })
 }
 

@@ -4,7 +4,7 @@
 
 use candle_core::DType;
 use collective::volume::{self, Place};
-use collective::{Algorithm, Sent};
+use collective::{Algorithm, Sent, Traffic};
 use training::Named;
 
 /// Calls and bytes of one rank.
@@ -32,6 +32,12 @@ impl std::iter::Sum for Volume {
 }
 
 impl Volume {
+    /// What was counted.
+    pub fn counted(traffic: &Traffic) -> Self {
+        let payload = traffic.entries().iter().map(|entry| entry.payload).sum();
+        Self { calls: traffic.calls(), payload, sent: traffic.sent() }
+    }
+
     /// `times` times as much.
     #[must_use]
     pub fn times(self, times: u64) -> Self {

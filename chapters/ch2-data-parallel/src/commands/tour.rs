@@ -50,7 +50,7 @@ impl Tour {
         writeln!(out, "Chapter 2: how are data and parameters partitioned?\n")?;
         writeln!(
             out,
-            "Six stops on several ranks, each a thread that computes on one core: {BUNDLED}, {} parameters.\n\
+            "Six stops on several ranks, each a thread on a core of its own: {BUNDLED}, {} parameters.\n\
              Each predicts a number from a formula, runs the real thing, and shows both.",
             numbers::grouped(shape.parameters()?.total()),
         )?;
