@@ -16,6 +16,7 @@ fn flags_without_meaning_are_refused_by_name() {
         ("scale --rows 0", &["--rows 0"]),
         ("scale --seq 0", &["--seq 0"]),
         ("scale --seq 513 --most 1", &["--seq", "512 tokens"]),
+        ("scale --rows 60000 --seq 511", &["--most 16 ranks that hold", "at most 16 GiB in all"]),
         ("scale --tokens 0", &["--tokens 0"]),
         ("scale --algorithm tree", &["--algorithm tree", "ring"]),
         ("scale --algorithm spiral", &["spiral", "hierarchical"]),

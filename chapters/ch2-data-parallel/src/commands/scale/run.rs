@@ -4,17 +4,22 @@ use super::Joined;
 use crate::core::Core;
 use crate::scaling::{Cost, Measured, TOLERANCE, made_up, measure};
 use anyhow::Context as _;
+use ch1_single_gpu::memory::Work;
 use collective::{ClockKind, Options};
 use lab::compared::Unit;
 use lab::loaded::Described;
 use lab::program::Output;
 use lab::progress::Progress;
-use lab::{Compared, Comparison, Table, numbers};
+use lab::{Compared, Comparison, Error, Table, numbers};
+use ledger::Bytes;
 use serde::Serialize;
 use std::io::Write;
 
 /// Under the CPU clock what a rank does between two rounds is time, too, and every rank waits for the slowest in each of them.
 const CPU_TOLERANCE: f64 = 0.3;
+
+/// More than this is not run.
+const MOST_BYTES: u64 = 16 << 30;
 
 /// All runs of a model.
 #[derive(Serialize)]
@@ -61,6 +66,20 @@ pub(in crate::commands) struct Load {
     pub(in crate::commands) seq: usize,
 }
 
+impl Load {
+    /// Refuses what would not fit on this machine.
+    fn check(&self, described: &Described) -> anyhow::Result<()> {
+        let work = Work::Training { batch: self.rows, seq: self.seq };
+        let each = work.predicted(&described.config, described.dtype)?.device;
+        if each.saturating_mul(self.most as u64) > MOST_BYTES {
+            let found = format!("{} ranks that hold {} each", self.most, Bytes(each));
+            let expected = format!("at most {} in all; take smaller --most, --rows or --seq", Bytes(MOST_BYTES));
+            return Err(Error::Flag { flag: "--most", found, expected }.into());
+        }
+        Ok(())
+    }
+}
+
 impl Runs {
     /// Every number of ranks over each link; `options` but for its topology.
     pub(in crate::commands) fn of(
@@ -70,6 +89,7 @@ impl Runs {
         load: Load,
         options: &Options,
     ) -> anyhow::Result<Self> {
+        load.check(described)?;
         let counts: Vec<usize> =
             std::iter::successors(Some(1), |ranks| Some(ranks * 2)).take_while(|&ranks| ranks <= load.most).collect();
         let progress = Progress::bar("running", (joined.len() * counts.len()) as u64);
