@@ -87,14 +87,27 @@ fn out_of_memory(error: &collective::Error) -> Option<(usize, String)> {
     let collective::Error::Failed(failure) = error else { return None };
     let Failure::Error { rank, cause } = &**failure else { return None };
     let ledger = match cause.downcast_ref::<Error>()? {
-        Error::Lab(lab::Error::Ledger(error)) | Error::Decoder(decoder::Error::Ledger(error)) => error,
-        Error::Lab(lab::Error::Decoder(decoder::Error::Ledger(error))) => error,
-        Error::Training(training::Error::Ledger(error) | training::Error::Decoder(decoder::Error::Ledger(error))) => {
-            error
-        }
+        Error::Decoder(error) => of_decoder(error)?,
+        Error::Lab(error) => match &**error {
+            lab::Error::Ledger(error) => error,
+            lab::Error::Decoder(error) => of_decoder(error)?,
+            _ => return None,
+        },
+        Error::Training(error) => match &**error {
+            training::Error::Ledger(error) => error,
+            training::Error::Decoder(error) => of_decoder(error)?,
+            _ => return None,
+        },
         _ => return None,
     };
     matches!(ledger, ledger::Error::OutOfMemory { .. }).then(|| (*rank, ledger.to_string()))
+}
+
+fn of_decoder(error: &decoder::Error) -> Option<&ledger::Error> {
+    match error {
+        decoder::Error::Ledger(error) => Some(error),
+        _ => None,
+    }
 }
 
 /// Bytes of the kinds that no number of ranks makes smaller.

@@ -178,7 +178,7 @@ fn step(core: &Core, described: &Described, batch: &Batch, rank: &Rank, options:
     let model = described.load(&Split::whole())?;
     let ctx = Context::inference().with_observer(rank.observer());
     let begun = clock.now();
-    let part = batch.rows(own(core, batch.sequences().len(), group.size(), group.rank()))?;
+    let part = batch.rows(own(core, batch.sequences().len(), group.size(), group.rank())?)?;
     let (mut loss, mut gradients) = lab::gradients::contribution(&model, &ctx, &part, batch.targets())?;
     let computed = clock.now();
     let size = |gradient: &Tensor| (gradient.elem_count(), gradient.dtype().size_in_bytes());

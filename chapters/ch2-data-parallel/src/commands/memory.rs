@@ -11,7 +11,7 @@ use ch1_single_gpu::wall::Subject;
 use clap::Args;
 use decoder::shape::published as model_named;
 use lab::compared::Unit;
-use lab::flags::{BUNDLED, DeviceFlags, MemoryFlags, ModelFlags, OutputFlags, RandomFlags};
+use lab::flags::{BUNDLED, DeviceFlags, MemoryFlags, ModelFlags, OutputFlags, RandomFlags, WithFlags};
 use lab::program::{Output, write_json};
 use lab::{Error, ask};
 use published::{Case, Training};
@@ -48,6 +48,8 @@ pub(super) struct Memory {
     #[command(flatten)]
     memory: MemoryFlags,
     #[command(flatten)]
+    with: WithFlags,
+    #[command(flatten)]
     output: OutputFlags,
 }
 
@@ -59,7 +61,8 @@ struct Document {
 }
 
 impl Memory {
-    pub(super) fn run(self, core: &Core, out: &mut Output) -> anyhow::Result<()> {
+    pub(super) fn run(self, out: &mut Output) -> anyhow::Result<()> {
+        let core = &Core::choose(&self.with)?;
         let (plot, limit) = (self.output.plot()?, self.memory.device_memory()?);
         self.check()?;
         let named = Named::of(&self.model, &self.device)?;

@@ -10,7 +10,6 @@ mod subject;
 mod tour;
 mod train;
 
-use crate::core::Core;
 use clap::{Parser, Subcommand};
 use lab::program::Output;
 
@@ -54,14 +53,14 @@ impl Cli {
     /// Whatever went wrong, with context.
     pub fn run(self, out: &mut Output) -> anyhow::Result<()> {
         match self.command {
-            Some(Command::Partition(command)) => command.run(&Core::default(), out),
+            Some(Command::Partition(command)) => command.run(out),
             Some(Command::Generate(command)) => command.run(out),
             Some(Command::Score(command)) => command.run(out),
             Some(Command::Gradients(command)) => command.run(out),
             Some(Command::Train(command)) => command.run(out),
-            Some(Command::Memory(command)) => command.run(&Core::default(), out),
-            Some(Command::Scale(command)) => command.run(&Core::default(), out),
-            None => self.tour.run(&Core::default(), out),
+            Some(Command::Memory(command)) => command.run(out),
+            Some(Command::Scale(command)) => command.run(out),
+            None => self.tour.run(out),
         }
     }
 }

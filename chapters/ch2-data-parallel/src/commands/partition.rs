@@ -8,7 +8,7 @@ use crate::partition::{Block, Cut, Held, Matrix, Outcome, Product, Values, run};
 use anyhow::Context as _;
 use clap::Args;
 use lab::compared::Unit;
-use lab::flags::OutputFlags;
+use lab::flags::{OutputFlags, WithFlags};
 use lab::program::{Output, write_json};
 use lab::{Error, Table, ask, numbers};
 use ledger::Bytes;
@@ -40,6 +40,8 @@ pub(super) struct Partition {
     /// Seed of the numbers in the matrices
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
+    #[command(flatten)]
+    with: WithFlags,
     #[command(flatten)]
     output: OutputFlags,
 }
@@ -90,7 +92,8 @@ pub(super) struct RankRow {
 }
 
 impl Partition {
-    pub(super) fn run(self, core: &Core, out: &mut Output) -> anyhow::Result<()> {
+    pub(super) fn run(self, out: &mut Output) -> anyhow::Result<()> {
+        let core = &Core::choose(&self.with)?;
         let plot = self.output.plot()?;
         let product = Product::new(self.rows, self.inputs, self.outputs)?;
         if !(1..=MOST).contains(&self.ranks) {
@@ -109,12 +112,12 @@ impl Partition {
         };
         let document = Document::of(core, &product, self.ranks, self.seed)?;
         if let Some(path) = plot {
-            figure::draw(core, &product, self.ranks).write(path).context("drawing the plot")?;
+            figure::draw(core, &product, self.ranks)?.write(path).context("drawing the plot")?;
         }
         if self.output.json {
             return write_json(out, &document);
         }
-        document.write(core, &product, out)?;
+        document.write(out)?;
         let sent = document.cuts.first().and_then(|cut| cut.ranks.first()).map(|rank| rank.sent);
         if let (Some(guess), Some(sent)) = (guess, sent) {
             writeln!(out, "\n{}", ask::beside(guess, sent as f64, Unit::Bytes))?;
@@ -135,7 +138,7 @@ impl Document {
         Ok(Self { ranks, rows, inputs, outputs, cuts })
     }
 
-    fn write(&self, core: &Core, product: &Product, out: &mut Output) -> anyhow::Result<()> {
+    fn write(&self, out: &mut Output) -> anyhow::Result<()> {
         let Self { ranks, rows, inputs, outputs, cuts } = self;
         writeln!(
             out,
@@ -152,13 +155,16 @@ impl Document {
             }
         }
         writeln!(out, "\nY, dX and dW of every rank beside the whole product's:\n\n{}\n", self.verdicts())?;
-        let balance = Cut::ALL.map(|cut| {
-            let flops = |rank| cut.held(core, product, *ranks, rank).forward_flops();
-            let most = (0..*ranks).map(flops).max().unwrap_or(0) as f64;
-            let mean = (0..*ranks).map(flops).sum::<u64>() as f64 / *ranks as f64;
-            format!("{} {}", cut.name(), numbers::percent(mean / most))
+        let balance = cuts.iter().map(|cut| {
+            let flops = || cut.ranks.iter().map(|rank| rank.flops);
+            let mean = flops().sum::<u64>() as f64 / *ranks as f64;
+            format!("{} {}", cut.divided, numbers::percent(mean / flops().max().unwrap_or(0) as f64))
         });
-        writeln!(out, "balance (mean work of a rank over the most of one): {}", balance.join(", "))?;
+        writeln!(
+            out,
+            "balance (mean work of a rank over the most of one): {}",
+            balance.collect::<Vec<_>>().join(", ")
+        )?;
         writeln!(
             out,
             "What is summed over and divided is only a summand on each rank: Y = X·W sums over `in`, dX = dY·Wᵀ over `out`, dW = Xᵀ·dY\n\

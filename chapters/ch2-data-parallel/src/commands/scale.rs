@@ -14,7 +14,7 @@ use clap::Args;
 use collective::{Algorithm, Link, Topology};
 use decoder::shape::published;
 use lab::compared::Unit;
-use lab::flags::{BUNDLED, ClockChoice, ClusterFlags, DeviceFlags, MemoryFlags, ModelFlags, OutputFlags};
+use lab::flags::{BUNDLED, ClockChoice, ClusterFlags, DeviceFlags, MemoryFlags, ModelFlags, OutputFlags, WithFlags};
 use lab::program::{Output, write_json};
 use lab::{Error, ask};
 use published::Published;
@@ -49,6 +49,8 @@ pub(super) struct Scale {
     #[arg(long, value_name = "TOKENS", default_value_t = 8192)]
     tokens: u64,
     #[command(flatten)]
+    with: WithFlags,
+    #[command(flatten)]
     output: OutputFlags,
 }
 
@@ -70,7 +72,8 @@ struct Document {
 }
 
 impl Scale {
-    pub(super) fn run(self, core: &Core, out: &mut Output) -> anyhow::Result<()> {
+    pub(super) fn run(self, out: &mut Output) -> anyhow::Result<()> {
+        let core = &Core::choose(&self.with)?;
         let plot = self.output.plot()?;
         let joined = self.check()?;
         let subject = Subject::of(&self.model, &self.device)?;

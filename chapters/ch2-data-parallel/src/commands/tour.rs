@@ -1,10 +1,11 @@
 //! `cargo ch2` without a command: a guided tour of the chapter, in under a minute.
 //!
 //! `dividing` has the stops about what is divided and how it becomes whole again, `limits` those about what that costs and what it does
-//! not help against. Each stop calls the functions behind one of the subcommands with small settings.
+//! not help against; `replicas` has what they run on ranks. Each stop calls the functions behind one of the subcommands with small settings.
 
 mod dividing;
 mod limits;
+mod replicas;
 
 use crate::core::Core;
 use anyhow::Context as _;
@@ -12,7 +13,7 @@ use candle_core::DType;
 use ch1_single_gpu::tour::Guide;
 use clap::Args;
 use decoder::shape::ModelShape;
-use lab::flags::{BUNDLED, DeviceFlags, ModelFlags};
+use lab::flags::{BUNDLED, DeviceFlags, ModelFlags, WithFlags};
 use lab::loaded::Described;
 use lab::numbers;
 use lab::program::Output;
@@ -28,6 +29,8 @@ pub(super) struct Tour {
     /// Folder of the figures
     #[arg(long, value_name = "DIR", default_value = "out/ch2/tour")]
     out: PathBuf,
+    #[command(flatten)]
+    with: WithFlags,
 }
 
 /// What the stops have in common.
@@ -45,7 +48,8 @@ fn bundled(dtype: DType) -> lab::Result<Described> {
 }
 
 impl Tour {
-    pub(super) fn run(self, core: &Core, out: &mut Output) -> anyhow::Result<()> {
+    pub(super) fn run(self, out: &mut Output) -> anyhow::Result<()> {
+        let core = &Core::choose(&self.with)?;
         let shape = ModelShape::from_config(&bundled(DType::F32)?.config)?;
         writeln!(out, "Chapter 2: how are data and parameters partitioned?\n")?;
         writeln!(

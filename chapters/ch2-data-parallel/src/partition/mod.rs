@@ -18,6 +18,7 @@ pub use run::{Outcome, RankOutcome, run};
 pub use values::Values;
 
 use crate::core::Core;
+use crate::serve::own;
 use crate::traffic::{Volume, all_gather, all_reduce};
 use candle_core::DType;
 use collective::volume::Place;
@@ -187,11 +188,14 @@ impl Cut {
 
     /// The blocks of rank `rank` of `ranks`. Sizes need not divide: the first ranks have one row or column more, and where there are more
     /// ranks than rows or columns the last ones have none.
-    pub fn held(self, core: &Core, product: &Product, ranks: usize, rank: usize) -> Held {
+    ///
+    /// # Errors
+    /// `core` gives the rank rows that X does not have.
+    pub fn held(self, core: &Core, product: &Product, ranks: usize, rank: usize) -> crate::Result<Held> {
         let [mut x, mut w, mut y] = [Matrix::X, Matrix::W, Matrix::Y].map(|matrix| product.whole(matrix));
         match self {
             Self::XByRows => {
-                let rows = (core.rows_of_rank)(product.rows, ranks, rank);
+                let rows = own(core, product.rows, ranks, rank)?;
                 (x.rows, y.rows) = (rows.clone(), rows);
             }
             // Y is gathered: every rank has all its columns then.
@@ -201,7 +205,7 @@ impl Cut {
                 (x.columns, w.rows) = (inputs.clone(), inputs);
             }
         }
-        Held { x, w, y }
+        Ok(Held { x, w, y })
     }
 
     /// What the rank at `place` must send.

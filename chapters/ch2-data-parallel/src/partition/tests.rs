@@ -43,7 +43,8 @@ fn each_element_of_what_is_divided_is_on_exactly_one_rank() {
     let product = Product::new(7, 5, 9).unwrap();
     for cut in Cut::ALL {
         for ranks in [1, 3, 8] {
-            let held: Vec<Held> = (0..ranks).map(|rank| cut.held(&Core::default(), &product, ranks, rank)).collect();
+            let held: Vec<Held> =
+                (0..ranks).map(|rank| cut.held(&Core::default(), &product, ranks, rank).unwrap()).collect();
             let sum = |of: fn(&Held) -> &Block| held.iter().map(|held| of(held).elements()).sum::<usize>();
             let [x, w, y] = [sum(|held| &held.x), sum(|held| &held.w), sum(|held| &held.y)];
             let expected = match cut {

@@ -40,6 +40,18 @@ fn a_product_divided_in_three_ways_is_the_whole_one_and_every_byte_is_predicted(
     assert_eq!(document["cuts"][0]["ranks"][0]["sent"], 196_608);
 }
 
+/// `--with` reaches the runs: what a mistake does is seen in values, or in bytes.
+#[test]
+fn a_typical_mistake_is_seen_in_the_values_or_in_the_bytes() {
+    let document = run("partition --rows 7 --with bug:rows-rank-ignored --json").document();
+    let equal: Vec<&Value> = rows(&document, "cuts").iter().map(|cut| &cut["equal"]).collect();
+    assert_eq!(equal, [false, true, true], "only X by rows is cut by the exercise");
+    let document = run("scale --most 4 --seq 4 --with bug:gradients-gathered --json").document();
+    let four = rows(&document["runs"], "rows").iter().find(|row| row["ranks"] == 4).unwrap();
+    assert_eq!(four["sent_as_predicted"], false, "the sum is right, but p times the bytes are sent: {four}");
+    run("memory --with bug:no-such-mistake").fails(2, &["--with bug:no-such-mistake", "gradients-gathered"]);
+}
+
 #[test]
 fn a_divided_product_is_drawn_as_text_and_as_a_picture() {
     let folder = tempfile::tempdir().unwrap();

@@ -17,7 +17,7 @@ const SIDE: f64 = 10.0;
 const TALL: f64 = 8.0;
 
 /// Each matrix fills its place whatever its shape: the cuts are what is to be seen.
-pub(in crate::commands) fn draw(core: &Core, product: &Product, ranks: usize) -> Blocks {
+pub(in crate::commands) fn draw(core: &Core, product: &Product, ranks: usize) -> crate::Result<Blocks> {
     let ((rows, inputs), (_, outputs)) = (product.shape(Matrix::X), product.shape(Matrix::W));
     let title = format!("X [{rows}, {inputs}] · W [{inputs}, {outputs}] = Y [{rows}, {outputs}] on {ranks} ranks");
     let mut blocks = Blocks::new(title, (LEFT[2] + SIDE + 17.0, 3.0 * ROW));
@@ -29,7 +29,7 @@ pub(in crate::commands) fn draw(core: &Core, product: &Product, ranks: usize) ->
         blocks = blocks.text((6.0, top + HEAD + 2.5), cut.name()).text((6.0, top + HEAD + 4.5), note(cut));
         for (matrix, (name, left)) in [("X", LEFT[0]), ("W", LEFT[1]), ("Y", LEFT[2])].into_iter().enumerate() {
             blocks = blocks.text((left + SIDE / 2.0, top + HEAD - 1.2), name);
-            blocks = matrix_of(blocks, (core, product, ranks, cut), matrix, (left, top + HEAD));
+            blocks = matrix_of(blocks, (core, product, ranks, cut), matrix, (left, top + HEAD))?;
         }
         let right = LEFT[2] + SIDE + 8.5;
         for (line, (pass, need)) in needs(product, ranks, cut).into_iter().enumerate() {
@@ -39,7 +39,7 @@ pub(in crate::commands) fn draw(core: &Core, product: &Product, ranks: usize) ->
             blocks = blocks.text((left - 1.5, top + HEAD + TALL / 2.0), text);
         }
     }
-    blocks
+    Ok(blocks)
 }
 
 /// What each pass sends.
@@ -65,24 +65,24 @@ fn matrix_of(
     (core, product, ranks, cut): (&Core, &Product, usize, Cut),
     matrix: usize,
     (left, top): (f64, f64),
-) -> Blocks {
+) -> crate::Result<Blocks> {
     let which = [Matrix::X, Matrix::W, Matrix::Y][matrix];
     let whole = product.whole(which);
     let of = |rank| {
-        let Held { x, w, mut y } = cut.held(core, product, ranks, rank);
+        let Held { x, w, mut y } = cut.held(core, product, ranks, rank)?;
         // Y as it is computed, before it is gathered.
         y.columns = w.columns.clone();
-        [x, w, y].into_iter().nth(matrix).unwrap_or_else(|| whole.clone())
+        Ok::<_, crate::Error>([x, w, y].into_iter().nth(matrix).unwrap_or_else(|| whole.clone()))
     };
-    if of(0) == whole {
+    if of(0)? == whole {
         let summand = matches!((cut, which), (Cut::WByRows, Matrix::Y)) && ranks > 1;
         let label = if summand { "a summand on each" } else { "on every rank" };
-        return blocks.block((left, top, SIDE, TALL), None, label);
+        return Ok(blocks.block((left, top, SIDE, TALL), None, label));
     }
     blocks = blocks.block((left, top, SIDE, TALL), None, "");
     let (height, width) = product.shape(which);
     for rank in 0..ranks.min(MOST) {
-        let Block { rows, columns } = of(rank);
+        let Block { rows, columns } = of(rank)?;
         if rows.is_empty() || columns.is_empty() {
             continue;
         }
@@ -96,5 +96,5 @@ fn matrix_of(
         };
         blocks = blocks.block((x, y, size.0, size.1), rank, label);
     }
-    blocks
+    Ok(blocks)
 }

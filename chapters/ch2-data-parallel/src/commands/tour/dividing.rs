@@ -1,48 +1,25 @@
 //! Stops 1 to 4: what is divided, and how it becomes whole again.
 
+use super::replicas::{BATCH, STEPS, Trained, apart, mean_of_means, rank_losses, replica_gradients, trained};
 use super::{Visit, bundled};
 use crate::commands::partition::{Document, drawn, figure};
 use crate::partition::{Cut, Product};
-use crate::serve::{gradients, score_own};
-use crate::traffic::{Volume, gradient_sizes, synchronisation};
-use crate::train::{Replica, Settings};
-use crate::{Error, core::Core};
+use crate::traffic::{Volume, parameter_sizes, synchronisation};
 use anyhow::Context as _;
-use candle_core::{DType, Tensor};
-use ch1_single_gpu::stories;
+use candle_core::DType;
 use collective::volume::Place;
 use collective::{Algorithm, Options, launch};
-use decoder::Context;
 use decoder::split::Split;
-use decoder::weights::random::Random;
 use lab::batch::Batch;
 use lab::compared::Unit;
-use lab::loaded::Described;
 use lab::{Compared, Comparison, Table, numbers};
-use std::sync::Arc;
 use training::Named;
-use training::data::TokenData;
-use training::interrupt::Interrupt;
-use training::optimiser::{AdamW, Rule};
-use training::plan::Plan;
-use training::run::Run;
-use training::schedule::Schedule;
 
 const RANKS: usize = 4;
 /// Rows of X, columns of X, columns of Y.
 const SIZES: (usize, usize, usize) = (64, 128, 256);
 /// Two short texts for one rank, two long ones for the other.
 const TEXTS: [&str; 4] = ["the bird", "the dog ran home", "the cat sat on the mat.", "the girl went to the park and"];
-/// Sequences of a batch that four ranks do not divide evenly, and tokens of each.
-const BATCH: (usize, usize) = (6, 32);
-const STEPS: u64 = 8;
-
-/// A run that was trained.
-struct Trained {
-    losses: Vec<f64>,
-    weights: Named,
-}
-
 impl Visit<'_> {
     pub(super) fn one_product(&mut self) -> anyhow::Result<()> {
         let (rows, inputs, outputs) = SIZES;
@@ -78,7 +55,7 @@ impl Visit<'_> {
              numbers. X by rows is data parallelism, and its dW is the gradient. W by columns or rows is chapter 3.",
             "cargo ch2 partition",
         )?;
-        figure::draw(self.core, &product, RANKS).write(&self.figure("partition.svg"))?;
+        figure::draw(self.core, &product, RANKS)?.write(&self.figure("partition.svg"))?;
         Ok(())
     }
 
@@ -181,7 +158,7 @@ impl Visit<'_> {
         let model = described.load(&Split::whole())?;
         let parameters: Named =
             model.parameters().into_iter().map(|(one, _)| (one.name().clone(), one.value().clone())).collect();
-        let sizes = gradient_sizes(&parameters, DType::F32);
+        let sizes = parameter_sizes(&parameters, DType::F32);
         let bytes: usize = sizes.iter().map(|(elements, width)| elements * width).sum();
         let guide = &mut self.guide;
         guide.stop("The bytes of a step")?;
@@ -222,81 +199,4 @@ impl Visit<'_> {
         )?;
         Ok(())
     }
-}
-
-/// Sum of −log p and number of targets of each of two ranks.
-fn rank_losses(core: &Core, described: &Described, batch: &Batch) -> collective::Result<Vec<(f64, usize)>> {
-    launch(2, &Options::default(), |rank| {
-        let model = described.load(&Split::whole())?;
-        let scores = score_own(core, (rank.size(), rank.rank()), &model, &Context::inference(), batch)?;
-        let logs = scores.iter().flat_map(|sequence| &sequence.logprobs);
-        Ok::<_, Error>(logs.fold((0.0, 0), |(sum, count), log| (sum - log, count + 1)))
-    })
-}
-
-/// Loss and gradients of the batch, from all ranks.
-fn replica_gradients(
-    core: &Core,
-    described: &Described,
-    batch: &Batch,
-    rank: &collective::Rank,
-) -> crate::Result<(f64, Named)> {
-    let model = described.load(&Split::whole())?;
-    let (loss, named) = gradients(core, rank.communicator().as_ref(), &model, &Context::inference(), batch)?;
-    Ok((loss.mean(), named))
-}
-
-/// The mistake: each of two ranks differentiates its own mean, and the two gradients are averaged.
-fn mean_of_means(described: &Described, batch: &Batch) -> crate::Result<Named> {
-    let model = described.load(&Split::whole())?;
-    let rows = batch.sequences().len();
-    let half = |rank| {
-        let part = batch.rows(crate::shard::rows_of_rank(rows, 2, rank))?;
-        Ok::<_, Error>(lab::gradients::gradients(&model, &Context::inference(), &part)?.1)
-    };
-    let (first, second) = (half(0)?, half(1)?);
-    let mean = |(name, a): (&Arc<str>, &Tensor)| Ok((name.clone(), ((a + &second[name])? / 2.0)?));
-    first.iter().map(mean).collect()
-}
-
-/// Norm of the difference over the norm of `b`.
-fn apart(a: &Named, b: &Named) -> crate::Result<f64> {
-    let squares = |tensor: &Tensor| tensor.sqr()?.sum_all()?.to_dtype(DType::F64)?.to_scalar::<f64>();
-    let (mut difference, mut norm) = (0.0, 0.0);
-    for (name, one) in b {
-        let Some(other) = a.get(name) else { return Ok(f64::NAN) };
-        difference += squares(&(other - one)?)?;
-        norm += squares(one)?;
-    }
-    Ok((difference / norm).sqrt())
-}
-
-/// Trains on `dp` ranks; what rank 0 has in the end.
-fn trained(core: &Core, described: &Described, dp: usize) -> anyhow::Result<Trained> {
-    let (batch, seq) = BATCH;
-    let plan = Plan {
-        batch,
-        seq,
-        micro_batches: 1,
-        steps: STEPS,
-        rule: Rule::AdamW(AdamW::default()),
-        schedule: Schedule::constant(3e-3)?,
-        clip: Some(1.0),
-        seed: 1,
-    };
-    let vocab = described.config.vocab;
-    let ends = described.config.eos.first().copied();
-    let tokens = stories::tokens(&described.tokenizer()?, ends, 1, 0, STEPS as usize * batch * seq + 1)?;
-    let data = Arc::new(TokenData::new(tokens, vocab)?);
-    let ranks = launch(dp, &Options::default(), |rank| {
-        let Described { config, dtype, device, .. } = described;
-        let model = decoder::Decoder::load(config, &Random::new(1), *dtype, device, &Split::whole())?;
-        let mut run = Run::new(plan.clone(), model, data.clone(), Context::inference())?;
-        let settings = Settings { core: *core, ..Settings::default() };
-        let mut replica = Replica::begin(rank.communicator().as_ref(), &run, settings)?;
-        let mut losses = Vec::new();
-        replica.train(&mut run, &Interrupt::default(), None, |record| losses.push(record.loss))?;
-        Ok::<_, Error>(Trained { losses, weights: run.parameters().clone() })
-    })?;
-    ranks.into_iter().next().context("rank 0 trains")
 }
