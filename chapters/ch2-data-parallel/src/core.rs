@@ -4,8 +4,9 @@
 //! `--with bug:NAME` a typical mistake.
 
 use crate::Result;
-use crate::exercises::{ROWS_OF_RANK, SYNCHRONISE, exercises};
-use collective::Communicator;
+use crate::exercises::{ALL_REDUCE, ROWS_OF_RANK, SYNCHRONISE, exercises};
+use crate::scaling::Cost;
+use collective::{Communicator, Link};
 use lab::exercises::{Choice, Exercises};
 use lab::flags::WithFlags;
 use std::ops::Range;
@@ -18,6 +19,9 @@ pub type RowsOfRank = fn(usize, usize, usize) -> Range<usize>;
 /// Loss and gradients of a rank's rows → those of the whole batch.
 pub type Synchronise = fn(&dyn Communicator, &mut Loss, &mut Named) -> Result<()>;
 
+/// `(link, ranks, elements, width)` → the time of a ring all-reduce of that many elements of `width` bytes.
+pub type AllReduceTime = fn(&Link, usize, usize, usize) -> Cost;
+
 /// The chapter's functions.
 #[derive(Clone, Copy, Debug)]
 pub struct Core {
@@ -25,6 +29,8 @@ pub struct Core {
     pub rows_of_rank: RowsOfRank,
     /// Exercise 2.3, [`crate::synchronise::synchronise`]: what happens between the backward and the step.
     pub synchronise: Synchronise,
+    /// Exercise 2.5, [`crate::scaling::all_reduce`]: how long the sum of a gradient takes.
+    pub all_reduce: AllReduceTime,
 }
 
 impl Core {
@@ -38,7 +44,11 @@ impl Core {
 
     /// What `choice` names: for a chapter that builds on this one.
     pub fn of(choice: &Choice) -> Self {
-        Self { rows_of_rank: ROWS_OF_RANK.choose(choice), synchronise: SYNCHRONISE.choose(choice) }
+        Self {
+            rows_of_rank: ROWS_OF_RANK.choose(choice),
+            synchronise: SYNCHRONISE.choose(choice),
+            all_reduce: ALL_REDUCE.choose(choice),
+        }
     }
 }
 

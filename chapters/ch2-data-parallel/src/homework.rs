@@ -10,7 +10,8 @@
 #![allow(clippy::todo, unused_variables)] // A stub is a `todo!` that uses nothing.
 
 use crate::Result;
-use collective::Communicator;
+use crate::scaling::Cost;
+use collective::{Communicator, Link};
 use std::ops::Range;
 use training::Named;
 use training::accumulation::Loss;
@@ -35,4 +36,15 @@ pub fn rows_of_rank(rows: usize, ranks: usize, rank: usize) -> Range<usize> {
 /// With `--with homework:2.3`, `cargo ch2 train` and `cargo ch2 gradients` synchronise with your function.
 pub fn synchronise(group: &dyn Communicator, loss: &mut Loss, gradients: &mut Named) -> Result<()> {
     todo!("exercise 2.3: cargo homework hint 2.3")
+}
+
+/// Exercise 2.5: how long does a ring all-reduce of `elements` elements of `width` bytes take on `ranks` ranks that `link` joins?
+///
+/// Every rank has one chunk of the elements on the way at any time. First each rank adds what it receives to its own chunk and passes that
+/// on, until every chunk is summed somewhere; then the sums go around once more. `elements` need not be a multiple of `ranks`.
+/// `link.latency` is in seconds, `link.bandwidth` in bytes per second; [`Cost`] keeps the two apart.
+///
+/// With `--with homework:2.5`, `cargo ch2 scale` predicts with your function, beside the clock.
+pub fn all_reduce(link: &Link, ranks: usize, elements: usize, width: usize) -> Cost {
+    todo!("exercise 2.5: cargo homework hint 2.5")
 }

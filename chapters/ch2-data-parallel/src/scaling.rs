@@ -11,7 +11,7 @@
 //! The first two terms can be read off: many small gradients pay latency, few large ones pay bandwidth. [`measure`] runs the real thing,
 //! forward, backward and all-reduce on real ranks, under a clock that charges compute and links; [`synchronisation`] is the formula.
 
-use crate::core::Core;
+use crate::core::{AllReduceTime, Core};
 use crate::serve::own;
 use crate::traffic::{self, Volume};
 use candle_core::Tensor;
@@ -64,7 +64,13 @@ pub fn all_reduce(link: &Link, ranks: usize, elements: usize, width: usize) -> C
 }
 
 /// The same over nodes: once a ring leaves a node, its slowest hop decides, because every rank waits for its neighbour in every round.
-pub fn all_reduce_over(topology: &Topology, ranks: usize, elements: usize, width: usize) -> Cost {
+pub fn all_reduce_over(
+    all_reduce: AllReduceTime,
+    topology: &Topology,
+    ranks: usize,
+    elements: usize,
+    width: usize,
+) -> Cost {
     let within = (topology.ranks_per_node > 1).then_some(topology.within);
     let between = (ranks > topology.ranks_per_node).then_some(topology.between);
     let costs = within.into_iter().chain(between).map(|link| all_reduce(&link, ranks, elements, width));
@@ -72,9 +78,14 @@ pub fn all_reduce_over(topology: &Topology, ranks: usize, elements: usize, width
 }
 
 /// One synchronisation: the loss, then each gradient (elements, bytes of each) by an all-reduce of its own, one after the other.
-pub fn synchronisation(topology: &Topology, ranks: usize, gradients: &[(usize, usize)]) -> Cost {
+pub fn synchronisation(
+    all_reduce: AllReduceTime,
+    topology: &Topology,
+    ranks: usize,
+    gradients: &[(usize, usize)],
+) -> Cost {
     let all = gradients.iter().chain([&LOSS]);
-    all.map(|&(elements, width)| all_reduce_over(topology, ranks, elements, width)).sum()
+    all.map(|&(elements, width)| all_reduce_over(all_reduce, topology, ranks, elements, width)).sum()
 }
 
 /// The share of the time that is spent computing.
@@ -83,7 +94,7 @@ pub fn efficiency(compute: f64, communication: f64) -> f64 {
 }
 
 /// A model in training on one kind of device, as far as data parallelism is concerned.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Training {
     /// Parameters that have a gradient.
     pub parameters: u64,
@@ -93,6 +104,8 @@ pub struct Training {
     pub width: usize,
     /// FLOP per second that a device really does.
     pub rate: f64,
+    /// How long an all-reduce takes.
+    pub all_reduce: AllReduceTime,
 }
 
 impl Training {
@@ -103,7 +116,7 @@ impl Training {
 
     /// One all-reduce of all gradients, as if they were one tensor.
     pub fn communication(&self, topology: &Topology, ranks: usize) -> Cost {
-        all_reduce_over(topology, ranks, self.parameters as usize, self.width)
+        all_reduce_over(self.all_reduce, topology, ranks, self.parameters as usize, self.width)
     }
 
     /// Tokens per rank and step with which computing takes as long as communicating: below, the link decides.
@@ -189,7 +202,7 @@ fn step(core: &Core, described: &Described, batch: &Batch, rank: &Rank, options:
     Ok(Step {
         compute: computed - begun,
         seconds: ended - begun,
-        predicted: synchronisation(&options.topology, group.size(), &sizes),
+        predicted: synchronisation(core.all_reduce, &options.topology, group.size(), &sizes),
         traffic: (traffic::synchronisation(options.algorithm, &place, &sizes), Volume::counted(&group.traffic())),
     })
 }
@@ -224,14 +237,14 @@ mod tests {
     fn a_ring_over_nodes_is_as_slow_as_its_slowest_hop() {
         let slow = Link { name: "slow", latency: 10.0, bandwidth: 1.0 };
         let topology = Topology { ranks_per_node: 4, within: LINK, between: slow };
-        assert_eq!(all_reduce_over(&topology, 4, 64, 4), all_reduce(&LINK, 4, 64, 4), "one node");
-        assert_eq!(all_reduce_over(&topology, 8, 64, 4), all_reduce(&slow, 8, 64, 4), "two nodes");
+        assert_eq!(all_reduce_over(all_reduce, &topology, 4, 64, 4), all_reduce(&LINK, 4, 64, 4), "one node");
+        assert_eq!(all_reduce_over(all_reduce, &topology, 8, 64, 4), all_reduce(&slow, 8, 64, 4), "two nodes");
     }
 
     /// Bytes and FLOPs are both proportional to the parameters: the break-even is a property of device and link, not of the model.
     #[test]
     fn the_break_even_does_not_depend_on_the_size_of_the_model() {
-        let of = |parameters| Training { parameters, active: parameters, width: 2, rate: 4e14 };
+        let of = |parameters| Training { parameters, active: parameters, width: 2, rate: 4e14, all_reduce };
         let at = |parameters| of(parameters).break_even(&only(Link::INFINIBAND), 8);
         assert!((at(70_000_000_000) / at(8_000_000_000) - 1.0).abs() < 1e-3);
         let training = of(8_000_000_000);

@@ -4,7 +4,7 @@
 //!
 //! - [`program`]: what every `main` shares: errors, exit codes, a closed pipe, threads; [`startup`]: settings of the process;
 //! - [`flags`]: the flags that mean the same everywhere, and [`ask`]: `--predict`;
-//! - [`loaded`]: from the flags to a model, [`batch`]: to sequences of token ids;
+//! - [`loaded`]: from the flags to a model, [`subject`]: or to a published shape, [`batch`]: to sequences of token ids;
 //! - [`generated`], [`score`], [`gradients`]: what each chapter computes to be compared with other software;
 //! - [`anatomy`]: the operations of one layer, and the split points between them;
 //! - [`table`], [`numbers`], [`memory`]: figures as text;
@@ -33,6 +33,7 @@ pub mod progress;
 pub mod roofline;
 pub mod score;
 pub mod startup;
+pub mod subject;
 pub mod table;
 pub mod timeline;
 pub mod timing;

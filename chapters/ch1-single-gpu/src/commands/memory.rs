@@ -10,14 +10,14 @@ use decoder::Error;
 use decoder::shape::hardware::{self, Hardware};
 use decoder::shape::{Footprint, PublishedModel, published};
 use lab::compared::Unit;
-use lab::flags::{BUNDLED, DeviceFlags, ModelFlags, OutputFlags, RandomFlags, assets};
+use lab::flags::{BUNDLED, DeviceFlags, ModelFlags, OutputFlags, RandomFlags};
 use lab::loaded::Described;
 use lab::program::{Output, in_pool};
+use lab::subject::Subject;
 use lab::{Table, ask, numbers};
 use ledger::{Bytes, Kind, Ledger, Snapshot};
 use serde::Serialize;
 use std::io::Write;
-use std::path::Path;
 
 /// Shown when no model is named.
 const SHOWN: [&str; 8] = [
@@ -62,14 +62,6 @@ pub(super) struct Memory {
     training: bool,
     #[command(flatten)]
     output: OutputFlags,
-}
-
-/// What `--model` names.
-enum Subject {
-    /// A model whose weights can be loaded.
-    Loaded(Box<Described>),
-    /// A shape.
-    Published(Box<PublishedModel>),
 }
 
 #[derive(Debug, Serialize)]
@@ -124,7 +116,7 @@ struct Row {
 impl Memory {
     pub(super) fn run(self, out: &mut Output) -> anyhow::Result<()> {
         let plot = self.output.plot()?;
-        let subject = self.subject()?;
+        let subject = Subject::of(&self.model, &self.device)?;
         let guess = match self.output.predict {
             true => ask::number("How many H100 (80 GB) does Llama 3.1 70B take with 20 users at 32K tokens?")?,
             false => None,
@@ -155,19 +147,6 @@ impl Memory {
             writeln!(out, "{}", ask::beside(guess, row.devices as f64, Unit::Count))?;
         }
         Ok(())
-    }
-
-    /// A folder, file or bundled name is loaded, a published name is a shape, anything else is looked for on the hub.
-    fn subject(&self) -> anyhow::Result<Subject> {
-        let name = self.model.model.as_deref().unwrap_or(BUNDLED);
-        let is_here = Path::new(name).exists() || assets().join(name).is_dir();
-        let is_shape = if is_here { None } else { Some(published(name)) };
-        match is_shape {
-            Some(Ok(model)) => Ok(Subject::Published(Box::new(model))),
-            // Neither a path nor a hub id: only a name can be meant, so the near names help.
-            Some(Err(error)) if !name.contains(['/', '\\']) && !name.ends_with(".gguf") => Err(error.into()),
-            _ => Ok(Subject::Loaded(Box::new(Described::from_flags(&self.model, &self.device)?))),
-        }
     }
 
     fn gpus(&self) -> Result<Vec<Hardware>, Error> {

@@ -4,7 +4,6 @@ pub(super) mod figure;
 mod published;
 pub(super) mod run;
 
-use super::subject::Subject as Named;
 use crate::core::Core;
 use anyhow::Context as _;
 use ch1_single_gpu::wall::Subject;
@@ -13,6 +12,7 @@ use decoder::shape::published as model_named;
 use lab::compared::Unit;
 use lab::flags::{BUNDLED, DeviceFlags, MemoryFlags, ModelFlags, OutputFlags, RandomFlags, WithFlags};
 use lab::program::{Output, write_json};
+use lab::subject::Subject as Named;
 use lab::{Error, ask};
 use published::{Case, Training};
 use run::{Load, Row, Runs};

@@ -6,7 +6,6 @@ mod memory;
 mod partition;
 mod scale;
 mod score;
-mod subject;
 mod tour;
 mod train;
 

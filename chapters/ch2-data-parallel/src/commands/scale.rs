@@ -7,7 +7,6 @@ mod figure;
 pub(super) mod published;
 pub(super) mod run;
 
-use super::subject::Subject;
 use crate::core::Core;
 use anyhow::Context as _;
 use clap::Args;
@@ -16,6 +15,7 @@ use decoder::shape::published;
 use lab::compared::Unit;
 use lab::flags::{BUNDLED, ClockChoice, ClusterFlags, DeviceFlags, MemoryFlags, ModelFlags, OutputFlags, WithFlags};
 use lab::program::{Output, write_json};
+use lab::subject::Subject;
 use lab::{Error, ask};
 use published::Published;
 use run::{Load, Runs};
@@ -93,7 +93,7 @@ impl Scale {
             Subject::Published(model) => (None, vec![*model]),
         };
         let gpu = (self.cluster.gpu.as_str(), self.cluster.efficiency);
-        let of = |model| Published::of(model, gpu, self.tokens, &joined);
+        let of = |model| Published::of(core, model, gpu, self.tokens, &joined);
         let published = models.iter().map(of).collect::<Result<Vec<_>, _>>()?;
         let clock = self.cluster.clock_text();
         let document = Document { clock, cluster: described(joined.last()), runs, published };

@@ -2,9 +2,11 @@
 //!
 //! An exercise has the number of the lesson's section that it belongs to.
 
+mod all_reduce;
 mod rows_of_rank;
 mod synchronise;
 
+pub use all_reduce::ALL_REDUCE;
 pub use rows_of_rank::ROWS_OF_RANK;
 pub use synchronise::SYNCHRONISE;
 
@@ -12,7 +14,7 @@ use lab::exercises::{Exercises, Stub};
 
 /// All of them, in the lesson's order.
 pub fn exercises() -> Exercises {
-    vec![&ROWS_OF_RANK, &SYNCHRONISE]
+    vec![&ROWS_OF_RANK, &SYNCHRONISE, &ALL_REDUCE]
 }
 
 /// Where the stub of `functions` stands.

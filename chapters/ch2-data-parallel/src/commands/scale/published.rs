@@ -1,6 +1,7 @@
 //! A published model: the same formulas, from its shape and the data sheets of device and links.
 
 use super::Joined;
+use crate::core::Core;
 use crate::scaling::{Training, efficiency};
 use decoder::shape::PublishedModel;
 use decoder::shape::hardware::{Hardware, Precision};
@@ -57,6 +58,7 @@ pub(in crate::commands) struct Point {
 impl Published {
     /// `tokens` per rank and step on a `gpu` that reaches this share of its peak.
     pub(in crate::commands) fn of(
+        core: &Core,
         model: &PublishedModel,
         (gpu, reached): (&str, f64),
         tokens: u64,
@@ -70,6 +72,7 @@ impl Published {
             active: model.shape.active_parameters()?.total(),
             width: WIDTH,
             rate,
+            all_reduce: core.all_reduce,
         };
         let compute = training.compute(tokens as f64);
         let row = |Joined { name, topology }: &Joined| Row {

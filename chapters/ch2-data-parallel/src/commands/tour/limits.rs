@@ -33,7 +33,7 @@ impl Visit<'_> {
     pub(super) fn the_link(&mut self) -> anyhow::Result<()> {
         let described = bundled(DType::F32)?;
         let gpu = Hardware::named(GPU)?;
-        let published = Published::of(&published(MODEL)?, (GPU, REACHED), TOKENS, &alone())?;
+        let published = Published::of(self.core, &published(MODEL)?, (GPU, REACHED), TOKENS, &alone())?;
         let even = published.break_even("InfiniBand").context("InfiniBand is a preset")?;
         let guide = &mut self.guide;
         guide.stop("Where the link eats the gain")?;

@@ -1,12 +1,14 @@
-//! What `--model` names where published shapes are known, too.
+//! What `--model` names where published shapes are known, too: a model to run, or numbers to compute with.
 
+use crate::Result;
+use crate::flags::{BUNDLED, DeviceFlags, ModelFlags, assets};
+use crate::loaded::Described;
 use decoder::shape::{PublishedModel, published};
-use lab::flags::{BUNDLED, DeviceFlags, ModelFlags, assets};
-use lab::loaded::Described;
 use std::path::Path;
 
 /// A model to run, or a shape to compute with.
-pub(super) enum Subject {
+#[derive(Debug)]
+pub enum Subject {
     /// A model whose weights can be loaded.
     Loaded(Box<Described>),
     /// A published shape.
@@ -18,7 +20,7 @@ impl Subject {
     ///
     /// # Errors
     /// There is no such model; the nearest published names are said.
-    pub(super) fn of(model: &ModelFlags, device: &DeviceFlags) -> anyhow::Result<Self> {
+    pub fn of(model: &ModelFlags, device: &DeviceFlags) -> Result<Self> {
         let name = model.model.as_deref().unwrap_or(BUNDLED);
         let is_here = Path::new(name).exists() || assets().join(name).is_dir();
         let is_shape = if is_here { None } else { Some(published(name)) };
