@@ -12,7 +12,7 @@ use training::Named;
 /// An error that names the first parameter, and the first rank, that is not rank 0's. One all-gather of a number per parameter.
 ///
 /// # Errors
-/// [`Error::Diverged`] on every rank, with `when` in it; another rank failed.
+/// [`Error::Diverged`], with `when` in it, on the rank that differs, whereupon the others stop; another rank failed.
 pub fn check_equal(group: &dyn Communicator, parameters: &Named, when: &str) -> Result<()> {
     let mine = parameters.values().map(checksum).collect::<Result<Vec<i64>>>()?;
     let mine = Tensor::new(mine, &Device::Cpu)?.unsqueeze(0)?;
@@ -20,7 +20,12 @@ pub fn check_equal(group: &dyn Communicator, parameters: &Named, when: &str) -> 
     let Some((first, others)) = all.split_first() else { return Ok(()) };
     for (position, name) in parameters.keys().enumerate() {
         if let Some(rank) = others.iter().position(|other| other[position] != first[position]) {
-            return Err(Error::Diverged { rank: rank + 1, name: name.to_string(), when: when.to_owned() });
+            let rank = rank + 1;
+            // The rank that differs says so; the others, which know it as well, would only say it first.
+            if group.rank() != rank {
+                group.barrier()?;
+            }
+            return Err(Error::Diverged { rank, name: name.to_string(), when: when.to_owned() });
         }
     }
     Ok(())

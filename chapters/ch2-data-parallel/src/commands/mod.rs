@@ -41,9 +41,10 @@ enum Command {
     Memory(memory::Memory),
 }
 
-/// What is computed on if no text is given: sentences as the bundled model knows them, unequally long.
+/// What is computed on if no text is given: sentences as the bundled model knows them, two short ones for one rank, two long ones for
+/// another.
 const DEFAULT_TEXTS: [&str; 4] =
-    ["the dog ran home", "the cat sat on the mat.", "the bird", "the girl went to the park and"];
+    ["the bird", "the dog ran home", "the cat sat on the mat.", "the girl went to the park and"];
 
 impl Cli {
     /// Runs the subcommand; without one, the guided tour.

@@ -2,6 +2,7 @@
 
 use super::replicas::{BATCH, STEPS, Trained, apart, mean_of_means, rank_losses, replica_gradients, trained};
 use super::{Visit, bundled};
+use crate::commands::DEFAULT_TEXTS;
 use crate::commands::partition::{Document, drawn, figure};
 use crate::partition::{Cut, Product};
 use crate::traffic::{Volume, parameter_sizes, synchronisation};
@@ -18,8 +19,6 @@ use training::Named;
 const RANKS: usize = 4;
 /// Rows of X, columns of X, columns of Y.
 const SIZES: (usize, usize, usize) = (64, 128, 256);
-/// Two short texts for one rank, two long ones for the other.
-const TEXTS: [&str; 4] = ["the bird", "the dog ran home", "the cat sat on the mat.", "the girl went to the park and"];
 impl Visit<'_> {
     pub(super) fn one_product(&mut self) -> anyhow::Result<()> {
         let (rows, inputs, outputs) = SIZES;
@@ -62,7 +61,7 @@ impl Visit<'_> {
     pub(super) fn rows_of_a_batch(&mut self) -> anyhow::Result<()> {
         let described = bundled(DType::F64)?;
         let tokenizer = described.tokenizer()?;
-        let ids = TEXTS.iter().map(|text| tokenizer.encode(text, true)).collect::<Result<_, _>>()?;
+        let ids = DEFAULT_TEXTS.iter().map(|text| tokenizer.encode(text, true)).collect::<Result<_, _>>()?;
         let batch = Batch::new("--prompt", ids, &described.config)?;
         let ranks = rank_losses(self.core, &described, &batch)?;
         let mean = |(sum, count): (f64, usize)| sum / count as f64;
