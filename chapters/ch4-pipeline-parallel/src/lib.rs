@@ -1,0 +1,13 @@
+//! Chapter 4: how does pipeline parallelism split across layers?
+//!
+//! Stages hold layers, and pass activations on and gradients back. The chapter is about the order in which they do it. The lesson is
+//! the `README.md` of this crate.
+//!
+//! - [`schedule`]: the order as data, and the generators that make it;
+//! - [`simulate`]: when everything happens, from the times of the stages;
+
+mod error;
+pub mod schedule;
+pub mod simulate;
+
+pub use error::{Error, Result};
