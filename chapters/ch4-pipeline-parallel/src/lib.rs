@@ -5,9 +5,12 @@
 //!
 //! - [`schedule`]: the order as data, and the generators that make it;
 //! - [`simulate`]: when everything happens, from the times of the stages;
+//! - [`stages`]: which layers are on which stage; [`engine`]: a schedule run on tensors, one rank per stage.
 
+pub mod engine;
 mod error;
 pub mod schedule;
 pub mod simulate;
+pub mod stages;
 
 pub use error::{Error, Result};

@@ -41,6 +41,12 @@ impl<T> Pending<T> {
             None => Err(candle_core::Error::Msg("an operation was waited for twice".to_owned()).into()),
         }
     }
+
+    /// Lets go of the operation without waiting for it: for a rank that is about to return an error, which ends the group. Waiting
+    /// would look like a deadlock, and hide that error.
+    pub fn abandon(mut self) {
+        drop(self.ticket.take());
+    }
 }
 
 impl<T: 'static> Pending<T> {
