@@ -47,6 +47,7 @@ impl<'a> Mail<'a> {
                 self.issued += 1;
                 self.post()
             }
+            // Of what a stage sends, the order has the next one here; so this is for another of its chunks.
             _ => {
                 self.here.insert(message, tensor);
                 Ok(())

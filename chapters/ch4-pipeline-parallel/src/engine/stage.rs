@@ -107,14 +107,17 @@ impl Stage<'_> {
 
     fn fits(&self, micro_batches: &[MicroBatch], count: usize) -> Result<()> {
         let (schedule, found) = (self.pipeline.schedule(), micro_batches.len());
-        let wrong = |name, found: usize, expected: String| {
-            Err(Error::Setting { name, found: found.to_string(), expected })
-        };
+        let wrong =
+            |name, found: usize, expected: String| Err(Error::Setting { name, found: found.to_string(), expected });
         if found != schedule.micro_batches {
             return wrong("micro-batches", found, format!("the schedule's {}", schedule.micro_batches));
         }
         if self.communicator.size() != schedule.stages.len() {
-            return wrong("ranks", self.communicator.size(), format!("the schedule's {} stages", schedule.stages.len()));
+            return wrong(
+                "ranks",
+                self.communicator.size(),
+                format!("the schedule's {} stages", schedule.stages.len()),
+            );
         }
         if count == 0 {
             return wrong("targets", 0, "at least 1: there is nothing to learn".to_owned());
@@ -208,12 +211,12 @@ impl Stage<'_> {
 
 /// The segments in reverse. `gradient` is that of the chunk's output; the loss, if it is here, makes its own.
 fn backward(kept: Kept, gradient: Option<Tensor>, scale: f64) -> Result<Option<Tensor>> {
-    let Kept { mut segments, loss } = kept;
-    let mut gradient = match loss {
+    let mut gradient = match kept.loss {
         Some(loss) => loss.backward(scale)?,
         None => gradient,
     };
-    while let (Some(saved), Some(dy)) = (segments.pop(), gradient.take()) {
+    for saved in kept.segments.into_iter().rev() {
+        let Some(dy) = gradient.take() else { break };
         gradient = saved.backward(&dy)?;
     }
     Ok(gradient)

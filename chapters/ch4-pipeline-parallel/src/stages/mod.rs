@@ -73,7 +73,9 @@ impl Stages {
         if let Some(empty) = (0..positions).find(|position| counts[*position] == 0 && !ends.contains(position)) {
             return this.wrong(
                 layers,
-                format!("chunk {empty} holds nothing; only the first, with the embedding, and the last, with the head, may"),
+                format!(
+                    "chunk {empty} holds nothing; only the first, with the embedding, and the last, with the head, may"
+                ),
             );
         }
         let mut first = 0;
@@ -147,8 +149,7 @@ impl Stages {
     /// Parameters that stage `stage` holds; a tied embedding counts where it is used.
     pub fn parameters(&self, config: &Config, stage: usize) -> u64 {
         let layers = self.of_stage(stage).into_iter().flatten();
-        let layers: u64 =
-            layers.flat_map(|layer| config.layer_weights(layer)).map(|weight| weight.elements()).sum();
+        let layers: u64 = layers.flat_map(|layer| config.layer_weights(layer)).map(|weight| weight.elements()).sum();
         let whole: u64 = config.parameters();
         let in_layers: u64 =
             (0..config.layers).flat_map(|layer| config.layer_weights(layer)).map(|weight| weight.elements()).sum();
