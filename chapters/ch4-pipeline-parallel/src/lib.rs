@@ -5,12 +5,15 @@
 //!
 //! - [`schedule`]: the order as data, and the generators that make it;
 //! - [`simulate`]: when everything happens, from the times of the stages;
-//! - [`stages`]: which layers are on which stage; [`engine`]: a schedule run on tensors, one rank per stage.
+//! - [`stages`]: which layers are on which stage; [`engine`]: a schedule run on tensors, one rank per stage;
+//! - [`train`]: one stage of a training run; [`inference`]: prefill, decode and scores, with several sequences in flight.
 
 pub mod engine;
 mod error;
+pub mod inference;
 pub mod schedule;
 pub mod simulate;
 pub mod stages;
+pub mod train;
 
 pub use error::{Error, Result};

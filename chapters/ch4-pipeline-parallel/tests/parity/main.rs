@@ -1,6 +1,7 @@
 //! What p stages compute is what one device computes.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod bundled;
 mod failures;
 mod gradients;
 mod support;
