@@ -6,14 +6,22 @@
 //! - [`schedule`]: the order as data, and the generators that make it;
 //! - [`simulate`]: when everything happens, from the times of the stages;
 //! - [`stages`]: which layers are on which stage; [`engine`]: a schedule run on tensors, one rank per stage;
+//! - [`step`]: one step on ranks of its own, [`memory`]: what a stage holds, by formula; [`picture`]: timelines as text and figures;
+//! - [`commands`]: what `cargo ch4 …` runs, one file per subcommand; [`flags`]: what they take; [`kv`]: the cache by layer and by head;
 //! - [`train`]: one stage of a training run; [`inference`]: prefill, decode and scores, with several sequences in flight.
 
+pub mod commands;
 pub mod engine;
 mod error;
+pub mod flags;
 pub mod inference;
+pub mod kv;
+pub mod memory;
+pub mod picture;
 pub mod schedule;
 pub mod simulate;
 pub mod stages;
+pub mod step;
 pub mod train;
 
 pub use error::{Error, Result};

@@ -68,9 +68,9 @@ pub struct Hyperparameters {
     /// Tokens of a sequence
     #[arg(long, value_name = "TOKENS", default_value_t = 256)]
     pub seq: usize,
-    /// Micro-batches that a batch is cut into: less memory, the same gradient
-    #[arg(long, value_name = "COUNT", default_value_t = 1)]
-    accumulate: usize,
+    /// Micro-batches that a batch is cut into: less memory, the same gradient [default: 1; in a pipeline two per stage]
+    #[arg(long, visible_alias = "micro-batches", value_name = "COUNT")]
+    accumulate: Option<usize>,
     /// How a gradient becomes a step
     #[arg(long, value_name = "RULE", default_value = "adamw")]
     optimizer: Optimizer,
@@ -78,7 +78,7 @@ pub struct Hyperparameters {
     #[arg(long, value_name = "RATE", allow_negative_numbers = true)]
     lr: Option<f64>,
     /// How the learning rate goes on after the warm-up; the cosine falls to a tenth
-    #[arg(long, value_name = "SHAPE", default_value = "cosine")]
+    #[arg(long = "lr-schedule", value_name = "SHAPE", default_value = "cosine")]
     schedule: Shape,
     /// Steps over which the learning rate rises [default: a twentieth of --steps for cosine, 0 for constant]
     #[arg(long, value_name = "STEPS")]
@@ -141,7 +141,7 @@ impl TrainFlags {
         Ok(Plan {
             batch: hyper.batch,
             seq: hyper.seq,
-            micro_batches: hyper.accumulate,
+            micro_batches: hyper.accumulate.unwrap_or(1),
             steps: hyper.steps,
             rule,
             schedule,
@@ -150,8 +150,15 @@ impl TrainFlags {
         })
     }
 
+    /// Micro-batches, if a number was given.
+    pub fn micro_batches(&self) -> Option<usize> {
+        self.hyper.accumulate
+    }
+
     /// How often a checkpoint is made.
-    pub(super) fn checkpoint_every(&self) -> Option<NonZeroU64> {
+    ///
+    /// `None`: only at the end, and on Ctrl-C.
+    pub fn checkpoint_every(&self) -> Option<NonZeroU64> {
         NonZeroU64::new(self.checkpoint_every)
     }
 

@@ -73,6 +73,15 @@ impl<'a> Footprint<'a> {
         self.per_token(hidden + queries + keys + ffn)
     }
 
+    /// What a layer's weight gradients need, when they are put off: the inputs of its matrix products, each once, and the gradients of
+    /// their outputs.
+    pub fn kept_for_weights(&self) -> u64 {
+        let c = self.config;
+        let inputs = 2 * c.hidden + c.query_width() + c.ffn;
+        let gradients = c.query_width() + 2 * c.kv_width() + 2 * c.hidden + 2 * c.ffn;
+        self.per_token(inputs + gradients)
+    }
+
     /// What the head's graph keeps: copy of the input, norm, and the logits that became their gradient.
     pub fn kept_by_head(&self) -> u64 {
         2 * self.hidden() + self.logits()

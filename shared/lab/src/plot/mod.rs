@@ -1,9 +1,9 @@
 //! Pictures: a thin layer over plotters that makes every chart of the workspace look alike.
 //!
 //! [`Chart`] shows numbers over numbers (lines and points, linear and logarithmic axes), [`Bars`] numbers over names, stacked or
-//! side by side, [`Blocks`] rectangles with text. All are data until `write` draws them: as SVG, or as PNG at twice the size, by the file's extension. Colours are
-//! those of Okabe and Ito, which colour-blind readers can tell apart; lines also differ in their markers. The font is embedded, so
-//! that a picture is the same on every machine.
+//! side by side, [`Blocks`] rectangles with text, [`Gantt`] who works when. All are data until `write` draws them: as SVG, or as PNG at
+//! twice the size, by the file's extension. Colours are those of Okabe and Ito, which colour-blind readers can tell apart; lines also
+//! differ in their markers. The font is embedded, so that a picture is the same on every machine.
 
 mod axis;
 mod bars;
@@ -11,6 +11,7 @@ mod blocks;
 mod canvas;
 mod chart;
 mod font;
+mod gantt;
 mod legend;
 mod loss;
 
@@ -19,6 +20,7 @@ pub use bars::Bars;
 pub use blocks::Blocks;
 pub use canvas::Format;
 pub use chart::Chart;
+pub use gantt::{Block, Gantt};
 pub use loss::loss_curve;
 
 use plotters::style::RGBColor;
