@@ -102,7 +102,10 @@ impl Shares {
                 });
                 if !legal(ranks64) {
                     let all: Vec<_> = (1..=heads).filter(|&r| legal(r)).map(|r| r.to_string()).collect();
-                    return wrong(format!("by head {heads} heads and {kv_heads} kv heads allow {}", all.join(", ")));
+                    return wrong(format!(
+                        "{heads} heads and {kv_heads} kv heads can be cut for {} ranks",
+                        all.join(", ")
+                    ));
                 }
                 let each = (kv_heads / ranks64).max(1);
                 let all_reduce = |rank| {

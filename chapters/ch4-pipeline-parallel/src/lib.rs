@@ -8,6 +8,7 @@
 //! - [`stages`]: which layers are on which stage; [`engine`]: a schedule run on tensors, one rank per stage;
 //! - [`step`]: one step on ranks of its own, [`memory`]: what a stage holds, by formula; [`picture`]: timelines as text and figures;
 //! - [`commands`]: what `cargo ch4 …` runs, one file per subcommand; [`flags`]: what they take; [`kv`]: the cache by layer and by head;
+//! - [`variant`]: pipelines beside the other layouts;
 //! - [`train`]: one stage of a training run; [`inference`]: prefill, decode and scores, with several sequences in flight.
 
 pub mod commands;
@@ -23,5 +24,6 @@ pub mod simulate;
 pub mod stages;
 pub mod step;
 pub mod train;
+pub mod variant;
 
 pub use error::{Error, Result};

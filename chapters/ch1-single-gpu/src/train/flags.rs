@@ -78,8 +78,8 @@ pub struct Hyperparameters {
     #[arg(long, value_name = "RATE", allow_negative_numbers = true)]
     lr: Option<f64>,
     /// How the learning rate goes on after the warm-up; the cosine falls to a tenth
-    #[arg(long = "lr-schedule", value_name = "SHAPE", default_value = "cosine")]
-    schedule: Shape,
+    #[arg(long, value_name = "SHAPE", default_value = "cosine")]
+    lr_schedule: Shape,
     /// Steps over which the learning rate rises [default: a twentieth of --steps for cosine, 0 for constant]
     #[arg(long, value_name = "STEPS")]
     warm_up: Option<u64>,
@@ -131,7 +131,7 @@ impl TrainFlags {
             }
         };
         let peak = hyper.lr.unwrap_or(usual);
-        let schedule = match hyper.schedule {
+        let schedule = match hyper.lr_schedule {
             Shape::Cosine => {
                 let warm_up = hyper.warm_up.unwrap_or(hyper.steps / 20);
                 Schedule::cosine(peak, peak * FLOOR, warm_up, hyper.steps.max(1))?

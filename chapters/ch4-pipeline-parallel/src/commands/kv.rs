@@ -10,6 +10,8 @@ use ledger::Bytes;
 use serde_json::json;
 use std::io::Write;
 
+const MIB: f64 = (1u64 << 20) as f64;
+
 /// What `cargo ch4 kv` takes.
 #[derive(Args, Debug)]
 pub(super) struct Kv {
@@ -34,44 +36,31 @@ impl Kv {
     pub(super) fn run(self, out: &mut Output) -> anyhow::Result<()> {
         let plot = self.output.plot()?;
         let (shape, width) = crate::kv::shape(&self.model, &self.device)?;
-        let cuts =
-            [Cut::Layer, Cut::Head].map(|cut| Shares::of(cut, &shape, self.ranks, self.batch, self.context, width));
-        let [by_layer, by_head] = cuts;
-        let (by_layer, by_head) = (by_layer?, by_head?);
+        let of = |cut| Shares::of(cut, &shape, self.ranks, self.batch, self.context, width);
+        let by_layer = of(Cut::Layer)?;
+        // Not every number of ranks can cut heads.
+        let (by_head, refused) = match of(Cut::Head) {
+            Ok(shares) => (Some(shares), None),
+            Err(error) => (None, Some(error.to_string())),
+        };
         if let Some(path) = plot {
             let names = (0..self.ranks).map(|rank| format!("rank {rank}"));
-            let gib = |shares: &Shares| {
-                shares.bytes.iter().map(|&bytes| bytes as f64 / (1u64 << 20) as f64).collect::<Vec<_>>()
+            let mib = |shares: &Shares| shares.bytes.iter().map(|&bytes| bytes as f64 / MIB).collect::<Vec<_>>();
+            let bars = Bars::grouped("KV cache by rank", names, Axis::linear("MiB"));
+            let bars = bars.series("by layer (pipeline)", mib(&by_layer));
+            let bars = match &by_head {
+                Some(by_head) => bars.series("by head (tensor parallel)", mib(by_head)),
+                None => bars,
             };
-            Bars::grouped("KV cache by rank", names, Axis::linear("MiB"))
-                .series("by layer (pipeline)", gib(&by_layer))
-                .series("by head (tensor parallel)", gib(&by_head))
-                .write(path)?;
+            bars.write(path)?;
         }
         if self.output.json {
-            return write_json(out, &json!({"by_layer": by_layer, "by_head": by_head}));
+            return write_json(out, &json!({"by_layer": by_layer, "by_head": by_head, "by_head_refused": refused}));
         }
-        writeln!(out, "{} sequences of {} tokens on {} ranks\n", self.batch, self.context, self.ranks)?;
-        let mut table = Table::new([
-            "rank",
-            "by layer: layers",
-            "holds",
-            "sends per token",
-            "by head: kv heads",
-            "holds",
-            "sends per token",
-        ]);
-        for rank in 0..self.ranks {
-            let mut cells = vec![rank.to_string()];
-            for shares in [&by_layer, &by_head] {
-                cells.push(shares.units[rank].to_string());
-                cells.push(Bytes(shares.bytes[rank]).to_string());
-                cells.push(Bytes(shares.sent[rank]).to_string());
-            }
-            table.push(cells);
-        }
-        writeln!(out, "{table}\n")?;
-        for (name, shares) in [("by layer", &by_layer), ("by head", &by_head)] {
+        writeln!(out, "{} x {} tokens on {} ranks\n", self.batch, self.context, self.ranks)?;
+        writeln!(out, "{}\n", self.table(&by_layer, by_head.as_ref()))?;
+        for (name, shares) in [("by layer", Some(&by_layer)), ("by head", by_head.as_ref())] {
+            let Some(shares) = shares else { continue };
             writeln!(
                 out,
                 "{name}: balance {}, {} of all keys and values held, {} sent per token by all ranks",
@@ -80,6 +69,9 @@ impl Kv {
                 Bytes(shares.sent.iter().sum())
             )?;
         }
+        if let Some(refused) = refused {
+            writeln!(out, "by head: not possible: {refused}")?;
+        }
         writeln!(
             out,
             "\nBy layer a rank sends one hidden state per token and sequence, whatever the number of layers; by head it takes part in two \
@@ -87,5 +79,20 @@ impl Kv {
              copies."
         )?;
         Ok(())
+    }
+
+    fn table(&self, by_layer: &Shares, by_head: Option<&Shares>) -> Table {
+        let header = ["rank", "by layer: layers", "holds", "sends per token"];
+        let more = ["by head: kv heads", "holds", "sends per token"];
+        let cuts: Vec<&Shares> = std::iter::once(by_layer).chain(by_head).collect();
+        let mut table = Table::new(header.into_iter().chain(more.into_iter().filter(|_| by_head.is_some())));
+        for rank in 0..self.ranks {
+            let cells = cuts.iter().flat_map(|shares| {
+                let [held, sent] = [shares.bytes[rank], shares.sent[rank]].map(|bytes| Bytes(bytes).to_string());
+                [shares.units[rank].to_string(), held, sent]
+            });
+            table.push(std::iter::once(rank.to_string()).chain(cells));
+        }
+        table
     }
 }

@@ -5,7 +5,7 @@
 use super::schedule::batch;
 use crate::engine::{MicroBatch, Pipeline};
 use crate::inference::{Server, generate};
-use crate::schedule::{Kind, Layout};
+use crate::schedule::{Kind, Layout, Schedule};
 use crate::simulate::{Closed, Links, Uniform, simulate};
 use crate::stages::{LayerCosts, Stages};
 use crate::step::{self, Step};
@@ -24,6 +24,7 @@ use lab::{Compared, Comparison, Table, numbers};
 use ledger::Kind as Memory;
 use std::io::Write;
 use std::path::PathBuf;
+use training::data::Batch;
 
 /// Stages and micro-batches of the training stops.
 const STAGES: usize = 4;
@@ -47,8 +48,7 @@ pub(super) struct Tour {
 struct Visit<'a> {
     guide: Guide<'a, Output>,
     described: Described,
-    parts: Vec<MicroBatch>,
-    count: usize,
+    batch: Batch,
     figures: PathBuf,
 }
 
@@ -64,9 +64,8 @@ impl Tour {
             described.config.layers
         )?;
         let batch = batch(&described, MICRO_BATCHES, SEQ)?;
-        let parts = MicroBatch::split(&batch, MICRO_BATCHES, &described.device)?;
         let guide = Guide::new(out, self.predict);
-        let mut visit = Visit { guide, described, parts, count: batch.count(), figures: self.out };
+        let mut visit = Visit { guide, described, batch, figures: self.out };
         visit.stages().context("stop 1, stages")?;
         visit.bubbles().context("stop 2, the bubble")?;
         visit.in_flight().context("stop 3, activations")?;
@@ -128,10 +127,11 @@ impl Visit<'_> {
             MICRO_BATCHES + STAGES - 1,
             numbers::percent(formula.bubble)
         ))?;
-        for (kind, micro_batches) in [(Kind::Naive, MICRO_BATCHES), (Kind::Gpipe, MICRO_BATCHES)] {
+        for (kind, micro_batches) in [(Kind::Naive, 2), (Kind::Gpipe, MICRO_BATCHES)] {
             let schedule = kind.schedule(STAGES, micro_batches, 1)?;
             let timeline = simulate(&schedule, &times, &Links::Constant(0.0))?;
-            self.guide.show(&format!("{}:\n{}", kind.name(), picture::text(&timeline.stages)))?;
+            let timeline = picture::text(&timeline.stages);
+            self.guide.show(&format!("{}, {micro_batches} micro-batches\n{}", kind.name(), timeline.trim_end()))?;
         }
         let mut table = Table::new(["micro-batches", "naive", "gpipe", "1f1b"]);
         for micro_batches in [1, 4, 8, 16, 64] {
@@ -210,7 +210,7 @@ impl Visit<'_> {
         let (pipeline, zero) = self.step(Kind::ZbH1)?;
         let times = Uniform::new(1.0, 1.0, 1.0);
         let timeline = simulate(pipeline.schedule(), &times, &Links::Constant(0.0))?;
-        self.guide.show(&picture::text(&timeline.stages))?;
+        self.guide.show(&picture::text(&timeline.stages).trim_end())?;
         let cost = |kind: Kind| -> crate::Result<f64> {
             let schedule = kind.schedule(STAGES, MICRO_BATCHES, 2)?;
             let costs = times.over(schedule.layout.chunks());
@@ -257,7 +257,7 @@ impl Visit<'_> {
             .guide
             .question("How far are the gradients of 4 stages from those of one device, relative to their norm?")?;
         self.guide.prediction("Only the order of additions differs: about 10^-7 in f32.")?;
-        let one = self.step_on(1, Kind::Gpipe)?.1;
+        let one = self.one_device()?;
         let mut table = Table::new(["schedule", "loss", "gradient: largest difference"]);
         let mut worst = 0.0f64;
         for kind in [Kind::Gpipe, Kind::OneForwardOneBackward, Kind::ZbH2, Kind::ZbV] {
@@ -329,16 +329,25 @@ impl Visit<'_> {
         Ok(())
     }
 
+    /// One step on four stages.
     fn step(&self, kind: Kind) -> anyhow::Result<(Pipeline, Step)> {
-        self.step_on(STAGES, kind)
+        let schedule = kind.schedule(STAGES, MICRO_BATCHES, 2)?;
+        let parts = MicroBatch::split(&self.batch, MICRO_BATCHES, &self.described.device)?;
+        self.step_of(schedule, &parts)
     }
 
-    fn step_on(&self, stages: usize, kind: Kind) -> anyhow::Result<(Pipeline, Step)> {
-        let schedule = kind.schedule(stages, MICRO_BATCHES, 2)?;
-        let cut = Stages::balanced(schedule.layout, stages, &LayerCosts::flops(&self.described.config, SEQ)?)?;
-        let pipeline = Pipeline::new(schedule, cut)?;
+    /// The whole batch at once, on one stage.
+    fn one_device(&self) -> anyhow::Result<Step> {
+        let parts = MicroBatch::split(&self.batch, 1, &self.described.device)?;
+        Ok(self.step_of(Kind::Naive.schedule(1, 1, 1)?, &parts)?.1)
+    }
+
+    fn step_of(&self, schedule: Schedule, parts: &[MicroBatch]) -> anyhow::Result<(Pipeline, Step)> {
+        let costs = LayerCosts::flops(&self.described.config, SEQ)?;
+        let stages = Stages::balanced(schedule.layout, schedule.stages.len(), &costs)?;
+        let pipeline = Pipeline::new(schedule, stages)?;
         let options = Options { clock: ClockKind::Roofline(DEVICE), ..Options::default() };
-        let step = step::run(&self.described, &pipeline, &self.parts, self.count, &options)?;
+        let step = step::run(&self.described, &pipeline, parts, self.batch.count(), &options)?;
         Ok((pipeline, step))
     }
 

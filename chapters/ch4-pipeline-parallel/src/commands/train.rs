@@ -68,6 +68,11 @@ impl Train {
         flags.may_save()?;
         // Two per stage, as far as the batch has rows: fewer would leave most stages waiting.
         plan.micro_batches = flags.micro_batches().unwrap_or((2 * self.stages.pp).min(plan.batch).max(1));
+        if !(1..=plan.batch).contains(&plan.micro_batches) {
+            let expected = format!("at least one sequence each: 1 to the {} of the batch", plan.batch);
+            let found = plan.micro_batches.to_string();
+            return Err(lab::Error::Flag { flag: "--micro-batches", found, expected }.into());
+        }
         let described = Described::from_flags(&flags.model, &flags.device)?;
         plan.check(described.config.context).map_err(in_terms_of_train_flags)?;
         let pipeline = self

@@ -71,6 +71,15 @@ impl Pipeline {
         &self.peaks
     }
 
+    /// Bytes that stage `stage` sends to others, `bytes(i)` for each message of micro-batch i.
+    pub fn sent(&self, stage: usize, bytes: impl Fn(usize) -> u64) -> u64 {
+        let sends = self.messages[stage].iter().filter_map(|end| match end {
+            Endpoint::Send(message, _) => Some(bytes(message.micro_batch)),
+            Endpoint::Receive(..) => None,
+        });
+        sends.sum()
+    }
+
     /// What each stage sends and receives, in order.
     pub fn messages(&self) -> &[Vec<Endpoint>] {
         &self.messages
