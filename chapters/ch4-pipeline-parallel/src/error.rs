@@ -60,11 +60,23 @@ pub enum Error {
     Decoder(#[from] decoder::Error),
     /// Training.
     #[error(transparent)]
-    Training(#[from] training::Error),
+    Training(Box<training::Error>),
     /// What programs share.
     #[error(transparent)]
-    Lab(#[from] lab::Error),
+    Lab(Box<lab::Error>),
     /// A tensor computation.
     #[error(transparent)]
     Candle(#[from] candle_core::Error),
+}
+
+impl From<training::Error> for Error {
+    fn from(error: training::Error) -> Self {
+        Self::Training(Box::new(error))
+    }
+}
+
+impl From<lab::Error> for Error {
+    fn from(error: lab::Error) -> Self {
+        Self::Lab(Box::new(error))
+    }
 }

@@ -1,6 +1,5 @@
 //! `cargo ch4 generate`: prompts on several stages, some of them in flight at once.
 
-use crate::Error;
 use crate::flags::{StageFlags, in_terms_of_flags};
 use crate::inference::{Server, generate};
 use crate::schedule::Layout;
@@ -62,7 +61,7 @@ impl Generate {
             let context = Context::inference().with_split(split).with_observer(rank.observer());
             let communicator = rank.communicator().as_ref();
             let server = Server { stages: &stages, communicator, model: &model, context: &context };
-            Ok::<_, Error>(generate(&server, &prompts.ids, &generation, in_flight, |_, _| Ok(()))?)
+            generate(&server, &prompts.ids, &generation, in_flight, |_, _| Ok(()))
         })?;
         let generated = served[0].generated.take().context("the first stage hears of every token")?;
         if self.json {

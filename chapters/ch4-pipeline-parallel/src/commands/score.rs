@@ -1,6 +1,5 @@
 //! `cargo ch4 score`: how likely the model finds some texts, on several stages.
 
-use crate::Error;
 use crate::flags::{StageFlags, in_terms_of_flags};
 use crate::inference::{Server, score};
 use crate::schedule::Layout;
@@ -39,7 +38,7 @@ impl ScoreCommand {
             let model = described.load(&split)?;
             let context = Context::inference().with_split(split).with_observer(rank.observer());
             let communicator = rank.communicator().as_ref();
-            Ok::<_, Error>(score(&Server { stages: &stages, communicator, model: &model, context: &context }, &batch)?)
+            score(&Server { stages: &stages, communicator, model: &model, context: &context }, &batch)
         })?;
         let scored = scores.into_iter().flatten().next().context("the last stage has the scores")?;
         if self.json {

@@ -5,11 +5,11 @@
 use super::schedule::batch;
 use crate::engine::{MicroBatch, Pipeline};
 use crate::inference::{Server, generate};
+use crate::picture;
 use crate::schedule::{Kind, Layout, Schedule};
 use crate::simulate::{Closed, Links, Uniform, simulate};
 use crate::stages::{LayerCosts, Stages};
 use crate::step::{self, Step};
-use crate::{Error, picture};
 use anyhow::Context as _;
 use ch1_single_gpu::tour::Guide;
 use clap::Args;
@@ -302,7 +302,7 @@ impl Visit<'_> {
                 let context = Context::inference().with_split(split).with_observer(rank.observer());
                 let communicator = rank.communicator().as_ref();
                 let server = Server { stages: &stages, communicator, model: &model, context: &context };
-                Ok::<_, Error>(generate(&server, here, &options, in_flight, |_, _| Ok(()))?)
+                generate(&server, here, &options, in_flight, |_, _| Ok(()))
             })?;
             let share = served[0].busy as f64 / served[0].ticks as f64;
             if in_flight == 1 {

@@ -23,7 +23,7 @@ fn best(costs: &LayerCosts, positions: usize, add: impl Fn(f64, f64) -> f64, lim
     row[0] = 0.0;
     // Where the last chunk begins, per number of chunks and layers.
     let mut begins = vec![vec![0; layers + 1]; positions];
-    for position in 0..positions {
+    for (position, begins) in begins.iter_mut().enumerate() {
         let ends = costs.chunk(0..0, position, positions);
         let mut next = vec![f64::INFINITY; layers + 1];
         for end in position + 1..=layers {
@@ -31,7 +31,7 @@ fn best(costs: &LayerCosts, positions: usize, add: impl Fn(f64, f64) -> f64, lim
                 let cost = ends + sums[end] - sums[begin];
                 let total = add(row[begin], cost);
                 if cost <= limit && total < next[end] {
-                    (next[end], begins[position][end]) = (total, begin);
+                    (next[end], begins[end]) = (total, begin);
                 }
             }
         }

@@ -206,7 +206,9 @@ fn a_run_goes_on_with_another_number_of_stages_and_on_one_device() {
         .unwrap()
     };
     let mut uninterrupted = whole(6);
-    (0..6).for_each(|_| drop(uninterrupted.step().unwrap()));
+    for _ in 0..6 {
+        uninterrupted.step().unwrap();
+    }
 
     train(Kind::ZbH1, 4, &plan(2, Rule::AdamW(AdamW::default())), &data, Some((folder.path(), false)));
     let (losses, _) =

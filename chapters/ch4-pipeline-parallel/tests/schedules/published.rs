@@ -115,18 +115,21 @@ fn bubbles_and_memory_of_zero_bubble_table_2() {
     }
 }
 
-/// The measured memory of ZB-2p over 1F1B lies between one and two: 2p − 1 micro-batches of activations over p, and the same weights.
+/// ZB-2p may hold twice the activations of 1F1B, as ZB-H2 does up to one micro-batch: 2p − 1 over p. Weights and the optimiser's state are
+/// the same, so the measured ratio of all memory lies between 1 and that; the entries say 1.6 to 1.9, rounded.
 #[test]
 fn memory_of_zero_bubble_table_4_lies_where_the_schedules_say() {
-    for id in ["pp.zb-table4-mem.1.5B", "pp.zb-table4-mem.14.6B"] {
+    for (id, p, m) in [("pp.zb-table4-mem.1.5B", 8, 24), ("pp.zb-table4-mem.14.6B", 16, 48)] {
         let entry = entry(id);
         let published = |name: &str| entry["expected"][name].as_f64().unwrap();
         let ratio = published("ZB-2p_GB") / published("1F1B_GB");
-        let (p, m) = (8, 24);
-        let peak = |kind: Kind| *kind.schedule(p, m, 1).unwrap().check().unwrap().in_flight.iter().max().unwrap();
-        let activations = peak(Kind::ZbH2) as f64 / peak(Kind::OneForwardOneBackward) as f64;
-        assert!((1.59..2.0).contains(&ratio) || (ratio - 1.6).abs() < 0.01, "{id}: {ratio}");
-        assert!(activations >= 1.6 && activations < 2.0 + 1e-9, "{activations}");
+        assert!((1.55..=2.0).contains(&ratio), "{id}: {ratio}");
+        let peak = |kind: Kind| kind.schedule(p, m, 1).unwrap().check().unwrap().in_flight.into_iter().max().unwrap();
+        assert_eq!((peak(Kind::ZbH2), peak(Kind::OneForwardOneBackward)), (2 * p - 1, p), "{id}");
+        // ZB-1p holds what 1F1B does.
+        let one = published("ZB-1p_GB") / published("1F1B_GB");
+        assert!((1.0..1.1).contains(&one), "{id}: {one}");
+        assert_eq!(peak(Kind::ZbH1), p, "{id}");
     }
 }
 
