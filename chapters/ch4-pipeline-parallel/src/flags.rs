@@ -1,5 +1,6 @@
 //! What the chapter's commands take: stages, a schedule, layers; checked as a whole before anything starts.
 
+use crate::core::Core;
 use crate::engine::Pipeline;
 use crate::schedule::{Kind, Layout, Schedule};
 use crate::stages::{LayerCosts, Stages};
@@ -69,9 +70,9 @@ impl ScheduleFlags {
     ///
     /// # Errors
     /// Numbers that the schedule cannot be made for; a file that is not valid, or is of other numbers.
-    pub fn schedule(&self, stages: usize, micro_batches: usize) -> Result<Schedule> {
+    pub fn schedule(&self, core: &Core, stages: usize, micro_batches: usize) -> Result<Schedule> {
         let path = match &self.schedule {
-            Choice::Named(kind) => return kind.schedule(stages, micro_batches, kind.chunks(self.chunks)?),
+            Choice::Named(kind) => return core.schedule(*kind, stages, micro_batches, kind.chunks(self.chunks)?),
             Choice::File(path) => path,
         };
         let schedule = Schedule::read(path)?;
@@ -92,9 +93,9 @@ impl StageFlags {
     ///
     /// # Errors
     /// The layers cannot be dealt out like this.
-    pub fn stages(&self, layout: Layout, config: &Config, seq: usize) -> Result<Stages> {
+    pub fn stages(&self, core: &Core, layout: Layout, config: &Config, seq: usize) -> Result<Stages> {
         if self.layers.is_empty() {
-            Stages::balanced(layout, self.pp, &LayerCosts::flops(config, seq.max(1))?)
+            core.stages(layout, self.pp, &LayerCosts::flops(config, seq.max(1))?)
         } else {
             Stages::by_hand(layout, self.pp, config.layers, &self.layers)
         }
@@ -106,14 +107,15 @@ impl StageFlags {
     /// Either of them, or both together, make no sense.
     pub fn pipeline(
         &self,
+        core: &Core,
         schedule: &ScheduleFlags,
         micro_batches: usize,
         config: &Config,
         seq: usize,
     ) -> Result<Pipeline> {
-        let schedule = schedule.schedule(self.pp, micro_batches)?;
-        let stages = self.stages(schedule.layout, config, seq)?;
-        Pipeline::new(schedule, stages)
+        let schedule = schedule.schedule(core, self.pp, micro_batches)?;
+        let stages = self.stages(core, schedule.layout, config, seq)?;
+        core.pipeline(schedule, stages)
     }
 }
 

@@ -8,13 +8,17 @@
 //! - [`stages`]: which layers are on which stage; [`engine`]: a schedule run on tensors, one rank per stage;
 //! - [`step`]: one step on ranks of its own, [`memory`]: what a stage holds, by formula; [`picture`]: timelines as text and figures;
 //! - [`commands`]: what `cargo ch4 …` runs, one file per subcommand; [`flags`]: what they take; [`kv`]: the cache by layer and by head;
+//! - [`core`]: the functions that exercises replace, as values; [`exercises`]: their tables; [`homework`]: your code;
 //! - [`variant`]: pipelines beside the other layouts;
 //! - [`train`]: one stage of a training run; [`inference`]: prefill, decode and scores, with several sequences in flight.
 
 pub mod commands;
+pub mod core;
 pub mod engine;
 mod error;
+pub mod exercises;
 pub mod flags;
+pub mod homework;
 pub mod inference;
 pub mod kv;
 pub mod memory;

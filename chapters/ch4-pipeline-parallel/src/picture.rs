@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn text_shows_who_works_on_what_and_who_waits() {
         let text = text(&timeline(Kind::OneForwardOneBackward, 2, 2));
-        assert_eq!(text, "stage 0   F0-F1-   B0----B1----\nstage 1      F0-B0----F1-B1----\n");
+        assert_eq!(text, "stage 0   F0-F1-      B0----   B1----\nstage 1      F0-B0----F1-B1----\n");
     }
 
     #[test]

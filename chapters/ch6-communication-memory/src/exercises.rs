@@ -4,7 +4,12 @@ use lab::exercises::Exercises;
 
 /// All of them, in the order of the chapters.
 pub fn exercises() -> Exercises {
-    [ch1_single_gpu::exercises::exercises(), ch2_data_parallel::exercises::exercises()].concat()
+    [
+        ch1_single_gpu::exercises::exercises(),
+        ch2_data_parallel::exercises::exercises(),
+        ch4_pipeline_parallel::exercises::exercises(),
+    ]
+    .concat()
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
 //! `cargo ch4 compare`: all schedules on the same work.
 
 use super::schedule::batch;
+use crate::core::Core;
 use crate::engine::{MicroBatch, Pipeline};
 use crate::flags::{StageFlags, in_terms_of_flags};
 use crate::schedule::Kind;
 use crate::simulate::Simulation;
 use crate::{Error, memory, step};
 use clap::Args;
-use lab::flags::{ClusterFlags, DeviceFlags, MemoryFlags, ModelFlags, OutputFlags};
+use lab::flags::{ClusterFlags, DeviceFlags, MemoryFlags, ModelFlags, OutputFlags, WithFlags};
 use lab::loaded::Described;
 use lab::plot::{Axis, Bars};
 use lab::program::{Output, write_json};
@@ -19,6 +20,8 @@ use std::io::Write;
 /// What `cargo ch4 compare` takes.
 #[derive(Args, Debug)]
 pub(super) struct CompareCommand {
+    #[command(flatten)]
+    with: WithFlags,
     #[command(flatten)]
     model: ModelFlags,
     #[command(flatten)]
@@ -65,6 +68,7 @@ struct Row {
 impl CompareCommand {
     pub(super) fn run(self, out: &mut Output) -> anyhow::Result<()> {
         let plot = self.output.plot()?;
+        let core = Core::choose(&self.with)?;
         let described = Described::from_flags(&self.model, &self.device)?;
         let options = self.cluster.options(described.dtype, &MemoryFlags::default())?;
         let rows = self.batch.unwrap_or(self.micro_batches);
@@ -72,7 +76,7 @@ impl CompareCommand {
         let parts = MicroBatch::split(&batch, self.micro_batches, &described.device).map_err(in_terms_of_flags)?;
         let (mut results, mut left_out, mut first) = (Vec::new(), Vec::new(), None);
         for kind in Kind::ALL.into_iter().filter(|&kind| kind != Kind::Dualpipe) {
-            let pipeline = match self.pipeline(kind, &described) {
+            let pipeline = match self.pipeline(&core, kind, &described) {
                 Ok(pipeline) => pipeline,
                 Err(error @ (Error::Kind { .. } | Error::Stages { .. })) if kind != Kind::Naive => {
                     left_out.push(format!("{}: {error}", kind.name()));
@@ -115,11 +119,11 @@ impl CompareCommand {
         self.write(&results, &left_out, out)
     }
 
-    fn pipeline(&self, kind: Kind, described: &Described) -> crate::Result<Pipeline> {
-        let schedule = kind.schedule(self.pp, self.micro_batches, 2)?;
+    fn pipeline(&self, core: &Core, kind: Kind, described: &Described) -> crate::Result<Pipeline> {
+        let schedule = core.schedule(kind, self.pp, self.micro_batches, 2)?;
         let flags = StageFlags { pp: self.pp, layers: Vec::new() };
-        let stages = flags.stages(schedule.layout, &described.config, self.seq)?;
-        Pipeline::new(schedule, stages)
+        let stages = flags.stages(core, schedule.layout, &described.config, self.seq)?;
+        core.pipeline(schedule, stages)
     }
 
     fn write(&self, rows: &[Row], left_out: &[String], out: &mut Output) -> anyhow::Result<()> {

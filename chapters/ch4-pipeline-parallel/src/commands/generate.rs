@@ -1,5 +1,6 @@
 //! `cargo ch4 generate`: prompts on several stages, some of them in flight at once.
 
+use crate::core::Core;
 use crate::flags::{StageFlags, in_terms_of_flags};
 use crate::inference::{Server, generate};
 use crate::schedule::Layout;
@@ -8,7 +9,7 @@ use clap::Args;
 use collective::{ClockKind, Options, launch};
 use decoder::Context;
 use decoder::generation::Options as Generation;
-use lab::flags::{DeviceFlags, MemoryFlags, ModelFlags, SamplingFlags};
+use lab::flags::{DeviceFlags, MemoryFlags, ModelFlags, SamplingFlags, WithFlags};
 use lab::generated::Prompts;
 use lab::loaded::Described;
 use lab::program::{Output, write_json};
@@ -17,6 +18,8 @@ use std::io::Write;
 /// What `cargo ch4 generate` takes.
 #[derive(Args, Debug)]
 pub(super) struct Generate {
+    #[command(flatten)]
+    with: WithFlags,
     #[command(flatten)]
     model: ModelFlags,
     #[command(flatten)]
@@ -45,7 +48,10 @@ impl Generate {
         };
         generation.sampling.validate()?;
         let described = Described::from_flags(&self.model, &self.device)?;
-        let stages = self.stages.stages(Layout::Straight, &described.config, 1).map_err(in_terms_of_flags)?;
+        let stages = self
+            .stages
+            .stages(&Core::choose(&self.with)?, Layout::Straight, &described.config, 1)
+            .map_err(in_terms_of_flags)?;
         let in_flight = self.in_flight.unwrap_or(self.stages.pp.min(texts.len()));
         if !(1..=texts.len()).contains(&in_flight) {
             let expected = format!("from 1 to the {} prompts", texts.len());

@@ -1,11 +1,12 @@
 //! `cargo ch4 gradients`: one backward over all stages, and the norm of every parameter's gradient.
 
+use crate::core::Core;
 use crate::engine::MicroBatch;
 use crate::flags::{ScheduleFlags, StageFlags, in_terms_of_flags};
 use crate::step;
 use clap::Args;
 use collective::Options;
-use lab::flags::{BatchFlags, DeviceFlags, ModelFlags};
+use lab::flags::{BatchFlags, DeviceFlags, ModelFlags, WithFlags};
 use lab::gradients::{norms, save};
 use lab::loaded::Described;
 use lab::program::{Output, write_json};
@@ -14,6 +15,8 @@ use std::path::PathBuf;
 /// What `cargo ch4 gradients` takes.
 #[derive(Args, Debug)]
 pub(super) struct GradientsCommand {
+    #[command(flatten)]
+    with: WithFlags,
     #[command(flatten)]
     model: ModelFlags,
     #[command(flatten)]
@@ -44,7 +47,7 @@ impl GradientsCommand {
         let parts = MicroBatch::split_sequences(&batch, micro_batches, &described.device).map_err(in_terms_of_flags)?;
         let pipeline = self
             .stages
-            .pipeline(&self.schedule, micro_batches, &described.config, longest)
+            .pipeline(&Core::choose(&self.with)?, &self.schedule, micro_batches, &described.config, longest)
             .map_err(in_terms_of_flags)?;
         let step = step::run(&described, &pipeline, &parts, batch.targets(), &Options::default())?;
         let document = norms(step.loss.mean(), step.loss.count, &step.gradients)?;

@@ -1,7 +1,8 @@
 //! `cargo ch4 schedule`: a schedule as a timeline, and what it promises beside what a run does.
 
 use super::simulate::{SizeFlags, TimeFlags, list, title};
-use crate::engine::{MicroBatch, Pipeline};
+use crate::core::Core;
+use crate::engine::MicroBatch;
 use crate::flags::{Choice, ScheduleFlags, StageFlags, in_terms_of_flags};
 use crate::schedule::{Kind, Schedule};
 use crate::simulate::{Closed, Simulation, simulate};
@@ -11,7 +12,7 @@ use ch1_single_gpu::stories;
 use clap::Args;
 use lab::ask;
 use lab::compared::Unit;
-use lab::flags::{ClusterFlags, DeviceFlags, MemoryFlags, ModelFlags, OutputFlags, TraceFlags};
+use lab::flags::{ClusterFlags, DeviceFlags, MemoryFlags, ModelFlags, OutputFlags, TraceFlags, WithFlags};
 use lab::loaded::Described;
 use lab::program::{Output, write_json};
 use lab::{Compared, Comparison, numbers};
@@ -23,6 +24,8 @@ use training::data::{Batch, Batches, TokenData};
 /// What `cargo ch4 schedule` takes.
 #[derive(Args, Debug)]
 pub(super) struct ScheduleCommand {
+    #[command(flatten)]
+    with: WithFlags,
     #[command(flatten)]
     schedule: ScheduleFlags,
     #[command(flatten)]
@@ -62,7 +65,8 @@ impl ScheduleCommand {
     pub(super) fn run(self, out: &mut Output) -> anyhow::Result<()> {
         let plot = self.output.plot()?;
         let SizeFlags { stages, micro_batches } = self.size;
-        let schedule = self.schedule.schedule(stages, micro_batches).map_err(in_terms_of_flags)?;
+        let core = Core::choose(&self.with)?;
+        let schedule = self.schedule.schedule(&core, stages, micro_batches).map_err(in_terms_of_flags)?;
         let (costs, links) = self.times.costs(&schedule)?;
         let simulation = simulate(&schedule, &costs, &links).map_err(in_terms_of_flags)?;
         let closed = self.kind().and_then(|kind| self.times.closed(kind, &schedule));
@@ -72,7 +76,7 @@ impl ScheduleCommand {
         } else {
             None
         };
-        let ran = if self.no_run { None } else { self.ran(&schedule)? };
+        let ran = if self.no_run { None } else { self.ran(&core, &schedule)? };
         if let Some(path) = plot {
             picture::figure(&heading, &simulation.stages).write(path)?;
         }
@@ -124,7 +128,7 @@ impl ScheduleCommand {
     }
 
     /// The schedule on the model's tensors; `None` where it cannot be.
-    fn ran(&self, schedule: &Schedule) -> anyhow::Result<Option<Ran>> {
+    fn ran(&self, core: &Core, schedule: &Schedule) -> anyhow::Result<Option<Ran>> {
         if self.kind() == Some(Kind::Dualpipe) {
             return Ok(None);
         }
@@ -133,8 +137,8 @@ impl ScheduleCommand {
             return Ok(None);
         }
         let flags = StageFlags { pp: schedule.stages.len(), layers: Vec::new() };
-        let stages = flags.stages(schedule.layout, &described.config, self.seq).map_err(in_terms_of_flags)?;
-        let pipeline = Pipeline::new(schedule.clone(), stages).map_err(in_terms_of_flags)?;
+        let stages = flags.stages(core, schedule.layout, &described.config, self.seq).map_err(in_terms_of_flags)?;
+        let pipeline = core.pipeline(schedule.clone(), stages).map_err(in_terms_of_flags)?;
         let options = self.cluster.options(described.dtype, &MemoryFlags::default())?;
         let batch = batch(&described, schedule.micro_batches, self.seq)?;
         let parts = MicroBatch::split(&batch, schedule.micro_batches, &described.device)?;

@@ -1,5 +1,6 @@
 //! `cargo ch4 score`: how likely the model finds some texts, on several stages.
 
+use crate::core::Core;
 use crate::flags::{StageFlags, in_terms_of_flags};
 use crate::inference::{Server, score};
 use crate::schedule::Layout;
@@ -7,13 +8,15 @@ use anyhow::Context as _;
 use clap::Args;
 use collective::{Options, launch};
 use decoder::Context;
-use lab::flags::{BatchFlags, DeviceFlags, ModelFlags};
+use lab::flags::{BatchFlags, DeviceFlags, ModelFlags, WithFlags};
 use lab::loaded::Described;
 use lab::program::{Output, write_json};
 
 /// What `cargo ch4 score` takes.
 #[derive(Args, Debug)]
 pub(super) struct ScoreCommand {
+    #[command(flatten)]
+    with: WithFlags,
     #[command(flatten)]
     model: ModelFlags,
     #[command(flatten)]
@@ -32,7 +35,10 @@ impl ScoreCommand {
         let described = Described::from_flags(&self.model, &self.device)?;
         let batch = self.batch.batch(&super::DEFAULT_TEXTS, &described)?;
         let longest = batch.sequences().iter().map(Vec::len).max().unwrap_or(1);
-        let stages = self.stages.stages(Layout::Straight, &described.config, longest).map_err(in_terms_of_flags)?;
+        let stages = self
+            .stages
+            .stages(&Core::choose(&self.with)?, Layout::Straight, &described.config, longest)
+            .map_err(in_terms_of_flags)?;
         let scores = launch(self.stages.pp, &Options::default(), |rank| {
             let split = stages.split(rank.rank());
             let model = described.load(&split)?;

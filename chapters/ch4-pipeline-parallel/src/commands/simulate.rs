@@ -1,11 +1,12 @@
 //! `cargo ch4 simulate`: a schedule of any size, from the times of its stages.
 
+use crate::core::Core;
 use crate::flags::{ScheduleFlags, in_terms_of_flags};
 use crate::picture;
 use crate::schedule::{Kind, Schedule};
 use crate::simulate::{Closed, Links, Simulation, Uniform, simulate};
 use clap::Args;
-use lab::flags::{OutputFlags, TraceFlags};
+use lab::flags::{OutputFlags, TraceFlags, WithFlags};
 use lab::numbers;
 use lab::program::{Output, write_json};
 use std::io::Write;
@@ -13,6 +14,8 @@ use std::io::Write;
 /// What `cargo ch4 simulate` takes. All times are in one unit, whichever it is.
 #[derive(Args, Debug)]
 pub(super) struct SimulateCommand {
+    #[command(flatten)]
+    with: WithFlags,
     #[command(flatten)]
     schedule: ScheduleFlags,
     #[command(flatten)]
@@ -96,7 +99,8 @@ impl SimulateCommand {
     pub(super) fn run(self, out: &mut Output) -> anyhow::Result<()> {
         let plot = self.output.plot()?;
         let SizeFlags { stages, micro_batches } = self.size;
-        let schedule = self.schedule.schedule(stages, micro_batches).map_err(in_terms_of_flags)?;
+        let schedule =
+            self.schedule.schedule(&Core::choose(&self.with)?, stages, micro_batches).map_err(in_terms_of_flags)?;
         let (costs, links) = self.times.costs(&schedule)?;
         let simulation = simulate(&schedule, &costs, &links).map_err(in_terms_of_flags)?;
         if let Some(path) = plot {

@@ -1,10 +1,11 @@
 //! `cargo ch4 stages`: which layers are on which stage, and what each stage costs and holds.
 
+use crate::core::Core;
 use crate::flags::{ScheduleFlags, StageFlags, in_terms_of_flags};
 use crate::stages::{LayerCosts, Stages};
 use clap::Args;
 use decoder::Config;
-use lab::flags::{DeviceFlags, ModelFlags};
+use lab::flags::{DeviceFlags, ModelFlags, WithFlags};
 use lab::loaded::Described;
 use lab::program::{Output, write_json};
 use lab::{Table, numbers};
@@ -15,6 +16,8 @@ use std::io::Write;
 /// What `cargo ch4 stages` takes.
 #[derive(Args, Debug)]
 pub(super) struct StagesCommand {
+    #[command(flatten)]
+    with: WithFlags,
     #[command(flatten)]
     model: ModelFlags,
     #[command(flatten)]
@@ -36,8 +39,9 @@ impl StagesCommand {
         let described = Described::from_flags(&self.model, &self.device)?;
         let config = &described.config;
         // Enough micro-batches for any schedule: only its layout counts here.
-        let schedule = self.schedule.schedule(self.stages.pp, 2 * self.stages.pp).map_err(in_terms_of_flags)?;
-        let stages = self.stages.stages(schedule.layout, config, self.seq).map_err(in_terms_of_flags)?;
+        let core = Core::choose(&self.with)?;
+        let schedule = self.schedule.schedule(&core, self.stages.pp, 2 * self.stages.pp).map_err(in_terms_of_flags)?;
+        let stages = self.stages.stages(&core, schedule.layout, config, self.seq).map_err(in_terms_of_flags)?;
         let costs = LayerCosts::flops(config, self.seq.max(1))?;
         let rows = rows(&stages, &costs, config, described.dtype.size_in_bytes() as u64);
         let (total, largest) = rows.iter().fold((0.0, 0.0f64), |(sum, most), row| (sum + row.cost, most.max(row.cost)));

@@ -3,12 +3,13 @@
 //! Each stop calls the functions behind one of the other subcommands with small settings.
 
 use super::schedule::batch;
+use crate::core::Core;
 use crate::engine::{MicroBatch, Pipeline};
 use crate::inference::{Server, generate};
 use crate::picture;
 use crate::schedule::{Kind, Layout, Schedule};
 use crate::simulate::{Closed, Links, Uniform, simulate};
-use crate::stages::{LayerCosts, Stages};
+use crate::stages::LayerCosts;
 use crate::step::{self, Step};
 use anyhow::Context as _;
 use ch1_single_gpu::tour::Guide;
@@ -17,7 +18,7 @@ use collective::{ClockKind, Options, Roofline, launch};
 use decoder::Context;
 use decoder::generation::Options as Generation;
 use lab::compared::Unit;
-use lab::flags::{BUNDLED, DeviceFlags, ModelFlags};
+use lab::flags::{BUNDLED, DeviceFlags, ModelFlags, WithFlags};
 use lab::loaded::Described;
 use lab::program::Output;
 use lab::{Compared, Comparison, Table, numbers};
@@ -42,6 +43,8 @@ pub(super) struct Tour {
     /// Folder of the figures
     #[arg(long, value_name = "DIR", default_value = "out/ch4/tour")]
     out: PathBuf,
+    #[command(flatten)]
+    with: WithFlags,
 }
 
 /// What the stops have in common.
@@ -49,6 +52,7 @@ struct Visit<'a> {
     guide: Guide<'a, Output>,
     described: Described,
     batch: Batch,
+    core: Core,
     figures: PathBuf,
 }
 
@@ -65,7 +69,7 @@ impl Tour {
         )?;
         let batch = batch(&described, MICRO_BATCHES, SEQ)?;
         let guide = Guide::new(out, self.predict);
-        let mut visit = Visit { guide, described, batch, figures: self.out };
+        let mut visit = Visit { guide, described, batch, core: Core::choose(&self.with)?, figures: self.out };
         visit.stages().context("stop 1, stages")?;
         visit.bubbles().context("stop 2, the bubble")?;
         visit.in_flight().context("stop 3, activations")?;
@@ -87,7 +91,7 @@ impl Visit<'_> {
         ))?;
         let costs = LayerCosts::flops(config, SEQ)?;
         let layer = costs.layers.iter().sum::<f64>() / costs.layers.len() as f64;
-        let stages = Stages::balanced(Layout::Straight, STAGES, &costs)?;
+        let stages = self.core.stages(Layout::Straight, STAGES, &costs)?;
         self.guide.prediction(&format!(
             "The head costs as much as {} layers, so the cut with the cheapest most expensive stage is not always the \
              even one.",
@@ -128,7 +132,7 @@ impl Visit<'_> {
             numbers::percent(formula.bubble)
         ))?;
         for (kind, micro_batches) in [(Kind::Naive, 2), (Kind::Gpipe, MICRO_BATCHES)] {
-            let schedule = kind.schedule(STAGES, micro_batches, 1)?;
+            let schedule = self.core.schedule(kind, STAGES, micro_batches, 1)?;
             let timeline = simulate(&schedule, &times, &Links::Constant(0.0))?;
             let timeline = picture::text(&timeline.stages);
             self.guide.show(&format!("{}, {micro_batches} micro-batches\n{}", kind.name(), timeline.trim_end()))?;
@@ -136,7 +140,7 @@ impl Visit<'_> {
         let mut table = Table::new(["micro-batches", "naive", "gpipe", "1f1b"]);
         for micro_batches in [1, 4, 8, 16, 64] {
             let bubble = |kind: Kind| -> crate::Result<String> {
-                let schedule = kind.schedule(STAGES, micro_batches, 1)?;
+                let schedule = self.core.schedule(kind, STAGES, micro_batches, 1)?;
                 Ok(numbers::percent(simulate(&schedule, &times, &Links::Constant(0.0))?.bubble()))
             };
             table.push([
@@ -147,7 +151,7 @@ impl Visit<'_> {
             ]);
         }
         self.guide.show(&table)?;
-        let schedule = Kind::Gpipe.schedule(STAGES, MICRO_BATCHES, 1)?;
+        let schedule = self.core.schedule(Kind::Gpipe, STAGES, MICRO_BATCHES, 1)?;
         let simulated = simulate(&schedule, &times, &Links::Constant(0.0))?.bubble();
         let text = format!("{} in the timeline above", numbers::percent(simulated));
         self.guide.measured(&text, &guess, 100.0 * simulated, Unit::Number)?;
@@ -212,7 +216,7 @@ impl Visit<'_> {
         let timeline = simulate(pipeline.schedule(), &times, &Links::Constant(0.0))?;
         self.guide.show(&picture::text(&timeline.stages).trim_end())?;
         let cost = |kind: Kind| -> crate::Result<f64> {
-            let schedule = kind.schedule(STAGES, MICRO_BATCHES, 2)?;
+            let schedule = self.core.schedule(kind, STAGES, MICRO_BATCHES, 2)?;
             let costs = times.over(schedule.layout.chunks());
             let simulation = simulate(&schedule, &costs, &Links::Constant(0.0))?;
             Ok(simulation.cost() - MICRO_BATCHES as f64 * times.total())
@@ -220,7 +224,7 @@ impl Visit<'_> {
         let share = 100.0 * cost(Kind::ZbH1)? / cost(Kind::OneForwardOneBackward)?;
         let mut table = Table::new(["schedule", "bubble, all three equal", "in flight on stage 0"]);
         for kind in [Kind::OneForwardOneBackward, Kind::Interleaved, Kind::ZbH1, Kind::ZbH2, Kind::ZbV] {
-            let schedule = kind.schedule(STAGES, MICRO_BATCHES, 2)?;
+            let schedule = self.core.schedule(kind, STAGES, MICRO_BATCHES, 2)?;
             let costs = times.over(schedule.layout.chunks());
             let simulation = simulate(&schedule, &costs, &Links::Constant(0.0))?;
             let chunks = schedule.layout.chunks() as f64;
@@ -290,7 +294,7 @@ impl Visit<'_> {
         let tokenizer = self.described.tokenizer()?;
         let prompts = texts.iter().map(|text| tokenizer.encode(text, true)).collect::<Result<Vec<_>, _>>()?;
         let options = Generation { max_tokens: 24, ..Generation::default() };
-        let stages = Stages::balanced(Layout::Straight, STAGES, &LayerCosts::flops(&self.described.config, 1)?)?;
+        let stages = self.core.stages(Layout::Straight, STAGES, &LayerCosts::flops(&self.described.config, 1)?)?;
         let mut table = Table::new(["sequences in flight", "stage 0 works in", "of its ticks"]);
         let mut alone = 0.0;
         let mut continued = Vec::new();
@@ -331,7 +335,7 @@ impl Visit<'_> {
 
     /// One step on four stages.
     fn step(&self, kind: Kind) -> anyhow::Result<(Pipeline, Step)> {
-        let schedule = kind.schedule(STAGES, MICRO_BATCHES, 2)?;
+        let schedule = self.core.schedule(kind, STAGES, MICRO_BATCHES, 2)?;
         let parts = MicroBatch::split(&self.batch, MICRO_BATCHES, &self.described.device)?;
         self.step_of(schedule, &parts)
     }
@@ -339,13 +343,13 @@ impl Visit<'_> {
     /// The whole batch at once, on one stage.
     fn one_device(&self) -> anyhow::Result<Step> {
         let parts = MicroBatch::split(&self.batch, 1, &self.described.device)?;
-        Ok(self.step_of(Kind::Naive.schedule(1, 1, 1)?, &parts)?.1)
+        Ok(self.step_of(self.core.schedule(Kind::Naive, 1, 1, 1)?, &parts)?.1)
     }
 
     fn step_of(&self, schedule: Schedule, parts: &[MicroBatch]) -> anyhow::Result<(Pipeline, Step)> {
         let costs = LayerCosts::flops(&self.described.config, SEQ)?;
-        let stages = Stages::balanced(schedule.layout, schedule.stages.len(), &costs)?;
-        let pipeline = Pipeline::new(schedule, stages)?;
+        let stages = self.core.stages(schedule.layout, schedule.stages.len(), &costs)?;
+        let pipeline = self.core.pipeline(schedule, stages)?;
         let options = Options { clock: ClockKind::Roofline(DEVICE), ..Options::default() };
         let step = step::run(&self.described, &pipeline, parts, self.batch.count(), &options)?;
         Ok((pipeline, step))

@@ -5,6 +5,7 @@
 
 mod result;
 
+use crate::core::Core;
 use crate::engine::Pipeline;
 use crate::flags::{ScheduleFlags, StageFlags, in_terms_of_flags};
 use crate::train::Trainer;
@@ -14,7 +15,7 @@ use clap::Args;
 use collective::{Options, Rank, launch};
 use decoder::split::Split;
 use decoder::{Context, Decoder};
-use lab::flags::{ClusterFlags, FailureFlags, InjectedFailure, MemoryFlags};
+use lab::flags::{ClusterFlags, FailureFlags, InjectedFailure, MemoryFlags, WithFlags};
 use lab::loaded::Described;
 use lab::program::Output;
 use lab::progress::Progress;
@@ -31,6 +32,8 @@ use training::run::Run;
 /// What `cargo ch4 train` takes.
 #[derive(Args, Debug)]
 pub(super) struct Train {
+    #[command(flatten)]
+    with: WithFlags,
     #[command(flatten)]
     flags: TrainFlags,
     #[command(flatten)]
@@ -77,7 +80,7 @@ impl Train {
         plan.check(described.config.context).map_err(in_terms_of_train_flags)?;
         let pipeline = self
             .stages
-            .pipeline(&self.schedule, plan.micro_batches, &described.config, plan.seq)
+            .pipeline(&Core::choose(&self.with)?, &self.schedule, plan.micro_batches, &described.config, plan.seq)
             .map_err(in_terms_of_flags)?;
         let failure = self.failure.of(self.stages.pp)?;
         let options = self.cluster.options(described.dtype, &self.memory)?;

@@ -31,6 +31,14 @@ pub struct Pipeline {
     stages: Stages,
     peaks: Peaks,
     messages: Vec<Vec<Endpoint>>,
+    loss_scale: fn(usize, usize, usize) -> f64,
+}
+
+/// What the summed loss of a micro-batch with `own` of the batch's `batch` targets is multiplied by before its backward, so that the
+/// gradients of all micro-batches add up to that of the mean over the batch: 1 / `batch`, however many micro-batches there are and however
+/// unequal they are.
+pub fn loss_scale(_own: usize, batch: usize, _micro_batches: usize) -> f64 {
+    1.0 / batch as f64
 }
 
 impl Pipeline {
@@ -53,7 +61,13 @@ impl Pipeline {
         }
         let peaks = schedule.check()?;
         let messages = messages::in_order(&schedule)?;
-        Ok(Self { schedule, stages, peaks, messages })
+        Ok(Self { schedule, stages, peaks, messages, loss_scale })
+    }
+
+    /// The same with another [`loss_scale`].
+    #[must_use]
+    pub fn with_loss_scale(self, loss_scale: fn(usize, usize, usize) -> f64) -> Self {
+        Self { loss_scale, ..self }
     }
 
     /// The order.

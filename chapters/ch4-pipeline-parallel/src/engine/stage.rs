@@ -60,7 +60,8 @@ struct Holding<'a> {
     context: Context,
     mail: Mail<'a>,
     micro_batches: &'a [MicroBatch],
-    scale: f64,
+    /// Targets of the global batch.
+    count: usize,
     kept: HashMap<(usize, usize), Kept>,
     later: HashMap<(usize, usize), Later>,
     loss: Option<Loss>,
@@ -84,8 +85,8 @@ impl Stage<'_> {
         let mut context = self.context.clone();
         context.sink = Some(sink.clone());
         let mail = Mail::new(self.communicator, self.model.device(), &self.pipeline.messages()[self.number()])?;
-        let (kept, later, scale) = (HashMap::new(), HashMap::new(), 1.0 / count as f64);
-        let mut holding = Holding { sink, context, mail, micro_batches, scale, kept, later, loss: None };
+        let (kept, later) = (HashMap::new(), HashMap::new());
+        let mut holding = Holding { sink, context, mail, micro_batches, count, kept, later, loss: None };
 
         let mut intervals = Vec::new();
         let (mut peak_in_flight, mut peak_held) = (0, 0);
@@ -169,10 +170,12 @@ impl Stage<'_> {
             Work::Backward | Work::InputGradient => {}
         }
         let kept = holding.kept.remove(&key).ok_or_else(lost)?;
+        let own = kept.loss.as_ref().map_or(0, |loss| loss.count);
+        let scale = (self.pipeline.loss_scale)(own, holding.count, holding.micro_batches.len());
         let dx = if action.work == Work::Backward {
-            backward(kept, input, holding.scale)?
+            backward(kept, input, scale)?
         } else {
-            let (dx, later) = holding.sink.put_off(|| backward(kept, input, holding.scale))?;
+            let (dx, later) = holding.sink.put_off(|| backward(kept, input, scale))?;
             holding.later.insert(key, later);
             dx
         };

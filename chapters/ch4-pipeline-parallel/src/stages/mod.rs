@@ -34,6 +34,19 @@ impl Stages {
     /// # Errors
     /// There are fewer layers than chunks.
     pub fn balanced(layout: Layout, stages: usize, costs: &LayerCosts) -> Result<Self> {
+        Self::cut_by(balanced_cuts, layout, stages, costs)
+    }
+
+    /// Chunks as `cuts` makes them.
+    ///
+    /// # Errors
+    /// There are fewer layers than chunks, or the chunks are not a cut of all layers.
+    pub fn cut_by(
+        cuts: fn(&LayerCosts, usize) -> Vec<Range<usize>>,
+        layout: Layout,
+        stages: usize,
+        costs: &LayerCosts,
+    ) -> Result<Self> {
         let this = Self { layout, stages, chunks: Vec::new() };
         let (layers, positions) = (costs.layers.len(), layout.positions(stages));
         if positions == 0 {
@@ -51,7 +64,13 @@ impl Stages {
                 format!("{positions} chunks need a layer each: at most {most} stages{chunks}, or another schedule"),
             );
         }
-        Ok(Self { chunks: balanced_cuts(costs, positions), ..this })
+        let chunks = cuts(costs, positions);
+        let ends = chunks.iter().map(|chunk| chunk.end);
+        let follow = chunks.iter().map(|chunk| chunk.start).eq(std::iter::once(0).chain(ends).take(positions));
+        if !follow || chunks.len() != positions || chunks.last().map(|last| last.end) != Some(layers) {
+            return this.wrong(layers, format!("{chunks:?} is not a cut: every layer belongs to one chunk"));
+        }
+        Ok(Self { chunks, ..this })
     }
 
     /// `counts[k]` layers at position k of the model.
