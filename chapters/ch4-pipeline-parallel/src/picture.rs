@@ -56,9 +56,14 @@ pub fn figure(title: &str, stages: &[Vec<Interval>]) -> Gantt {
         light: interval.action.chunk % 2 == 1,
         label: interval.action.micro_batch.to_string(),
     };
-    stages.iter().enumerate().fold(Gantt::new(title, KINDS), |figure, (stage, intervals)| {
-        figure.lane(format!("stage {stage}"), intervals.iter().map(block).collect())
-    })
+    let lanes: Vec<Vec<Block>> = stages.iter().map(|intervals| intervals.iter().map(block).collect()).collect();
+    // What does not occur has no place in the legend.
+    let occurs = |kind: usize| lanes.iter().flatten().any(|block| block.kind == kind);
+    let kinds: Vec<&str> = (0..).zip(KINDS).map(|(kind, name)| if occurs(kind) { name } else { "" }).collect();
+    lanes
+        .into_iter()
+        .enumerate()
+        .fold(Gantt::new(title, kinds), |figure, (stage, blocks)| figure.lane(format!("stage {stage}"), blocks))
 }
 
 /// The timeline for Perfetto: a track per stage.
