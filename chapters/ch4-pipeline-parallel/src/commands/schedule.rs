@@ -18,6 +18,7 @@ use lab::program::{Output, write_json};
 use lab::{Compared, Comparison, numbers};
 use serde_json::json;
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use training::data::{Batch, Batches, TokenData};
 
@@ -46,7 +47,7 @@ pub(super) struct ScheduleCommand {
     no_run: bool,
     /// Write the schedule into this file, as JSON that --schedule reads
     #[arg(long, value_name = "FILE")]
-    save: Option<std::path::PathBuf>,
+    save: Option<PathBuf>,
     #[command(flatten)]
     output: OutputFlags,
     #[command(flatten)]
@@ -84,8 +85,7 @@ impl ScheduleCommand {
             picture::trace(&simulation.stages)?.write(path)?;
         }
         if let Some(path) = &self.save {
-            std::fs::write(path, schedule.to_json().to_string())
-                .with_context(|| format!("writing {}", path.display()))?;
+            save(path, &schedule)?;
         }
         if self.output.json {
             let mut document = simulation.to_json();
@@ -169,6 +169,15 @@ impl ScheduleCommand {
         anyhow::ensure!(comparison.all_hold(), "the run is not what was predicted");
         Ok(())
     }
+}
+
+/// Writes the document that `--schedule` reads; its folder is created.
+fn save(path: &Path, schedule: &Schedule) -> anyhow::Result<()> {
+    let context = || format!("writing {}", path.display());
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).with_context(context)?;
+    }
+    std::fs::write(path, schedule.to_json().to_string()).with_context(context)
 }
 
 /// Sequences of stories for one step.
