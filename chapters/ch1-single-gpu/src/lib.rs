@@ -10,7 +10,8 @@
 //! - [`train`]: what the `train` of every chapter has in common;
 //! - [`variant`]: the single device, as others are compared with it;
 //! - [`core`]: the functions that exercises replace; [`exercises`]: their tables; [`homework`]: your code;
-//! - [`stories`]: the corpus and the tokenizer of the bundled model.
+//! - [`stories`]: the corpus and the tokenizer of the bundled model;
+//! - [`notebook`]: the names that `notebooks/01-single-gpu.ipynb` begins with.
 
 pub mod anatomy;
 pub mod commands;
@@ -19,6 +20,7 @@ pub mod exercises;
 pub mod homework;
 pub mod kv;
 pub mod memory;
+pub mod notebook;
 pub mod stories;
 pub mod throughput;
 pub mod tour;

@@ -14,6 +14,10 @@
 //!
 //! It knows nothing of ranks: a chapter that distributes the decoder implements [`split`]'s traits.
 
+// Linked, not used: see there.
+#[cfg(feature = "notebook")]
+use candle_dylib as _;
+
 pub mod cache;
 pub mod config;
 mod context;

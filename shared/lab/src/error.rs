@@ -75,6 +75,12 @@ pub enum Error {
         /// What happened and what to do.
         problem: String,
     },
+    /// A notebook's first cell is wrong.
+    #[error("notebook: {problem}")]
+    Notebook {
+        /// What was found, what it leads to and what to write.
+        problem: String,
+    },
     /// A model cannot be found, described or read.
     #[error(transparent)]
     Decoder(#[from] decoder::Error),

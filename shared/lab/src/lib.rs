@@ -13,7 +13,8 @@
 //! - [`variant`]: ways of doing the same work, side by side;
 //! - [`plot`], [`trace`]: figures as pictures, spans for Perfetto; [`timeline`]: a run as such spans;
 //! - [`exercises`]: the machinery of exercises: implementations, checks, the learner's state;
-//! - [`progress`]: how far a run is, on a terminal only.
+//! - [`progress`]: how far a run is, on a terminal only;
+//! - [`notebook`]: the same figures, tables and pictures in a notebook.
 
 pub mod anatomy;
 pub mod ask;
@@ -26,6 +27,7 @@ pub mod generated;
 pub mod gradients;
 pub mod loaded;
 pub mod memory;
+pub mod notebook;
 pub mod numbers;
 pub mod plot;
 pub mod program;

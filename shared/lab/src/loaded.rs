@@ -32,6 +32,16 @@ impl Described {
         Ok(Self { source, config, device: device.device()?, dtype: device.dtype(DType::F32) })
     }
 
+    /// The bundled model on the CPU, its weights in `dtype`.
+    ///
+    /// # Errors
+    /// The workspace's folder `assets` is not there.
+    pub fn bundled(dtype: DType) -> Result<Self> {
+        let source = ModelFlags::default().source()?;
+        let config = source.config()?;
+        Ok(Self { source, config, device: Device::Cpu, dtype })
+    }
+
     /// The tokenizer, checked against the model's vocabulary.
     ///
     /// # Errors

@@ -57,6 +57,21 @@ impl Table {
         format!("{}{rule}|\n{}", line(&self.header), self.rows.iter().map(|row| line(row)).collect::<String>())
     }
 
+    /// As an element of a page.
+    pub fn html(&self) -> String {
+        let columns = self.columns();
+        let line = |tag: &str, cells: &[String]| {
+            let cell = |column| {
+                let align = if self.is_numeric(column) { "right" } else { "left" };
+                let text: &str = cells.get(column).map_or("", String::as_str);
+                format!("<{tag} align=\"{align}\">{}</{tag}>", escaped(text))
+            };
+            format!("<tr>{}</tr>\n", (0..columns).map(cell).collect::<String>())
+        };
+        let rows: String = self.rows.iter().map(|row| line("td", row)).collect();
+        format!("<table>\n{}{rows}</table>\n", line("th", &self.header))
+    }
+
     fn columns(&self) -> usize {
         self.rows.iter().map(Vec::len).chain([self.header.len()]).max().unwrap_or(0)
     }
@@ -71,6 +86,10 @@ impl Table {
 
 /// What stands in place of a figure that was not measured: never 0.
 pub const NOT_MEASURED: &str = "not measured";
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('\n', "<br>")
+}
 
 fn begins_with_number(cell: &str) -> bool {
     let unsigned = cell.trim_start_matches(['+', '-', '−', '±', '<', '>', '≤', '≥', '≈', '~', ' ']);
@@ -129,6 +148,17 @@ mod tests {
             text,
             "| kind | now | note |\n|---|---:|---|\n| weights | 513.1 MiB | a\\|b |\n| KV cache | 1 KiB | 7 |\n\
              | host | not measured |  |\n"
+        );
+    }
+
+    #[test]
+    fn html_escapes_fills_up_and_aligns() {
+        let text = Table::new(["a<b", "n"]).row(["x & \"y\"", "1 > 0"]).row(["z"]).html();
+        assert_eq!(
+            text,
+            "<table>\n<tr><th align=\"left\">a&lt;b</th><th align=\"right\">n</th></tr>\n\
+             <tr><td align=\"left\">x &amp; \"y\"</td><td align=\"right\">1 &gt; 0</td></tr>\n\
+             <tr><td align=\"left\">z</td><td align=\"right\"></td></tr>\n</table>\n"
         );
     }
 

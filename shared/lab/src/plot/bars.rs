@@ -4,7 +4,7 @@ use super::axis::{Axis, Span};
 use super::canvas::{Canvas, Drawn, Picture, drawing_failed};
 use super::legend::{Entry, Mark, head, stroke_width};
 use super::{GRID, INK, colour};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::numbers;
 use plotters::backend::DrawingBackend;
 use plotters::chart::ChartBuilder;
@@ -72,41 +72,20 @@ impl Bars {
     /// Another extension, a path that cannot be written, a series without one value per group, values that cannot be bars
     /// (negative, not finite, 0 on a logarithmic axis), stacked bars on a logarithmic axis.
     pub fn write(&self, path: &Path) -> Result<()> {
-        self.check().map_err(|problem| Error::Plot { title: self.title.clone(), problem })?;
         Picture::write(self, path)
+    }
+
+    /// The same picture as the text of an SVG document.
+    ///
+    /// # Errors
+    /// As [`Bars::write`], but for the path.
+    pub fn svg(&self) -> Result<String> {
+        Picture::svg(self)
     }
 
     fn new<T: Into<String>>(title: String, groups: impl IntoIterator<Item = T>, axis: Axis, stacked: bool) -> Self {
         let groups = groups.into_iter().map(Into::into).collect();
         Self { title, groups, axis, stacked, series: Vec::new(), levels: Vec::new() }
-    }
-
-    fn check(&self) -> Result<(), String> {
-        if self.groups.is_empty() || self.series.is_empty() {
-            return Err("there are no bars to draw".to_owned());
-        }
-        if self.stacked && self.axis.is_logarithmic() {
-            return Err(
-                "parts of a whole cannot be stacked on a logarithmic axis; use a linear one or grouped bars".to_owned()
-            );
-        }
-        for (name, values) in &self.series {
-            let (found, expected) = (values.len(), self.groups.len());
-            if found != expected {
-                return Err(format!("series {name:?} has {found} values for {expected} groups"));
-            }
-        }
-        let levels = self.levels.iter().map(|(name, level)| (name, level));
-        let values = self.series.iter().flat_map(|(name, values)| values.iter().map(move |value| (name, value)));
-        for (name, value) in values.chain(levels) {
-            if let Some(problem) = self.axis.refuses(*value) {
-                return Err(format!("series {name:?}: {problem}"));
-            }
-            if *value < 0.0 {
-                return Err(format!("series {name:?}: a bar cannot have the negative height {value}"));
-            }
-        }
-        Ok(())
     }
 
     /// The bars of one group: series, left and right within the group (0 to 1), bottom, top.
@@ -140,6 +119,34 @@ impl Bars {
 impl Picture for Bars {
     fn title(&self) -> &str {
         &self.title
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.groups.is_empty() || self.series.is_empty() {
+            return Err("there are no bars to draw".to_owned());
+        }
+        if self.stacked && self.axis.is_logarithmic() {
+            return Err(
+                "parts of a whole cannot be stacked on a logarithmic axis; use a linear one or grouped bars".to_owned()
+            );
+        }
+        for (name, values) in &self.series {
+            let (found, expected) = (values.len(), self.groups.len());
+            if found != expected {
+                return Err(format!("series {name:?} has {found} values for {expected} groups"));
+            }
+        }
+        let levels = self.levels.iter().map(|(name, level)| (name, level));
+        let values = self.series.iter().flat_map(|(name, values)| values.iter().map(move |value| (name, value)));
+        for (name, value) in values.chain(levels) {
+            if let Some(problem) = self.axis.refuses(*value) {
+                return Err(format!("series {name:?}: {problem}"));
+            }
+            if *value < 0.0 {
+                return Err(format!("series {name:?}: a bar cannot have the negative height {value}"));
+            }
+        }
+        Ok(())
     }
 
     fn draw<B: DrawingBackend>(&self, canvas: &Canvas<'_, B>) -> Drawn {

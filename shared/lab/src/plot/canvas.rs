@@ -58,38 +58,52 @@ pub(super) fn drawing_failed(error: impl std::fmt::Display) -> String {
 /// Something that can be drawn on any canvas.
 pub(super) trait Picture {
     fn title(&self) -> &str;
+    /// Whether it can be drawn, and why not.
+    fn check(&self) -> Result<(), String>;
     fn draw<B: DrawingBackend>(&self, canvas: &Canvas<'_, B>) -> Drawn;
 
     /// Draws into a file; its folder is created.
     fn write(&self, path: &Path) -> Result<()> {
-        let format = Format::of(path)?;
-        let problem = |problem| Error::Plot { title: self.title().to_owned(), problem };
-        if !font::register() {
-            return Err(problem("the embedded font cannot be read".to_owned()));
-        }
-        match format {
-            Format::Svg => {
-                let mut text = String::new();
-                let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
-                self.draw_on(&area, 1).map_err(problem)?;
-                drop(area);
-                write_file(path, text.as_bytes())
-            }
+        match Format::of(path)? {
+            Format::Svg => write_file(path, self.svg()?.as_bytes()),
             Format::Png => {
+                self.ready()?;
                 create_parent(path)?;
                 // plotters' own error would not say which file, and why.
                 File::create(path).map_err(Error::file("write", path))?;
                 let area = BitMapBackend::new(path, (SIZE.0 * PNG_SCALE, SIZE.1 * PNG_SCALE)).into_drawing_area();
-                self.draw_on(&area, PNG_SCALE).map_err(problem)
+                self.draw_on(&area, PNG_SCALE)
             }
         }
     }
 
-    fn draw_on<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>, scale: u32) -> Drawn {
-        area.fill(&WHITE).map_err(drawing_failed)?;
+    /// Draws into a text.
+    fn svg(&self) -> Result<String> {
+        self.ready()?;
+        let mut text = String::new();
+        let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
+        self.draw_on(&area, 1)?;
+        drop(area);
+        Ok(text)
+    }
+
+    fn ready(&self) -> Result<()> {
+        self.check().map_err(|problem| self.problem(problem))?;
+        if !font::register() {
+            return Err(self.problem("the embedded font cannot be read".to_owned()));
+        }
+        Ok(())
+    }
+
+    fn draw_on<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>, scale: u32) -> Result<()> {
         let canvas = Canvas { area, scale };
-        self.draw(&canvas)?;
-        area.present().map_err(drawing_failed)
+        let filled = area.fill(&WHITE).map_err(drawing_failed);
+        let drawn = filled.and_then(|()| self.draw(&canvas)).and_then(|()| area.present().map_err(drawing_failed));
+        drawn.map_err(|problem| self.problem(problem))
+    }
+
+    fn problem(&self, problem: String) -> Error {
+        Error::Plot { title: self.title().to_owned(), problem }
     }
 }
 

@@ -4,7 +4,7 @@ use super::axis::{Axis, Span};
 use super::canvas::{Canvas, Drawn, Picture, drawing_failed};
 use super::legend::{Entry, Mark, head, marker, stroke_width};
 use super::{GRID, INK, colour};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use plotters::backend::DrawingBackend;
 use plotters::chart::{ChartBuilder, ChartContext};
 use plotters::coord::cartesian::Cartesian2d;
@@ -86,29 +86,21 @@ impl Chart {
     /// # Errors
     /// Another extension, a path that cannot be written, no points, values that an axis cannot show.
     pub fn write(&self, path: &Path) -> Result<()> {
-        self.check().map_err(|problem| Error::Plot { title: self.title.clone(), problem })?;
         Picture::write(self, path)
+    }
+
+    /// The same picture as the text of an SVG document.
+    ///
+    /// # Errors
+    /// As [`Chart::write`], but for the path.
+    pub fn svg(&self) -> Result<String> {
+        Picture::svg(self)
     }
 
     fn with(mut self, name: String, mark: Mark, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         let colour = self.series.iter().map(|series| series.colour + 1).max().unwrap_or(0);
         self.series.push(Series { name, mark, colour, points: points.into_iter().collect() });
         self
-    }
-
-    fn check(&self) -> Result<(), String> {
-        let points = self.series.iter().flat_map(|series| series.points.iter().map(|point| (&series.name, point)));
-        let refused = points.map(|(name, &(x, y))| (name, self.x.refuses(x).or_else(|| self.y.refuses(y))));
-        let levels = self.levels.iter().map(|(name, y)| (name, self.y.refuses(*y)));
-        for (name, problem) in refused.chain(levels) {
-            if let Some(problem) = problem {
-                return Err(format!("series {name:?}: {problem}"));
-            }
-        }
-        if self.series.iter().all(|series| series.points.is_empty()) {
-            return Err("there are no points to draw".to_owned());
-        }
-        Ok(())
     }
 
     fn spans(&self) -> Option<(Span, Span)> {
@@ -126,6 +118,21 @@ impl Chart {
 impl Picture for Chart {
     fn title(&self) -> &str {
         &self.title
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let points = self.series.iter().flat_map(|series| series.points.iter().map(|point| (&series.name, point)));
+        let refused = points.map(|(name, &(x, y))| (name, self.x.refuses(x).or_else(|| self.y.refuses(y))));
+        let levels = self.levels.iter().map(|(name, y)| (name, self.y.refuses(*y)));
+        for (name, problem) in refused.chain(levels) {
+            if let Some(problem) = problem {
+                return Err(format!("series {name:?}: {problem}"));
+            }
+        }
+        if self.series.iter().all(|series| series.points.is_empty()) {
+            return Err("there are no points to draw".to_owned());
+        }
+        Ok(())
     }
 
     fn draw<B: DrawingBackend>(&self, canvas: &Canvas<'_, B>) -> Drawn {
