@@ -1,5 +1,6 @@
 //! What the notebook of this chapter begins with: `use ch1_single_gpu::notebook::*;`.
 
+pub use crate::commands::{flops_chart, under_the_roof};
 pub use crate::{anatomy, kv, memory, stories, throughput, train, wall, xw};
 pub use candle_core::backprop::GradStore;
 pub use decoder::cache::KvCache;

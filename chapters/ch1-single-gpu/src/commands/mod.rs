@@ -13,6 +13,9 @@ mod train;
 mod wall;
 mod xw;
 
+pub use kv::figure::flops_chart;
+pub use xw::under_the_roof;
+
 use clap::{Parser, Subcommand};
 use lab::program::Output;
 

@@ -202,7 +202,7 @@ fn draw(document: &Document, path: &Path) -> lab::Result<()> {
 }
 
 /// The roof, and points (FLOP/byte, FLOP/s) under it.
-pub(super) fn under_the_roof(weight: &str, roof: &Roofline, points: &[(f64, f64)]) -> Chart {
+pub fn under_the_roof(weight: &str, roof: &Roofline, points: &[(f64, f64)]) -> Chart {
     let ridge = roof.ridge();
     let (low, high) = points.iter().fold((ridge, ridge), |(low, high), (i, _)| (low.min(*i), high.max(*i)));
     let (low, high) = (low / 1.5, high * 1.5);

@@ -19,8 +19,11 @@ pub(super) fn draw(figure: Figure, document: &Document, shape: &ModelShape, path
     Ok(chart.write(path)?)
 }
 
-/// Lines are formulas, drawn beyond what was run so that their slopes show.
-pub(in crate::commands) fn flops_chart(steps: &[Steps], shape: &ModelShape) -> anyhow::Result<Chart> {
+/// FLOPs of a decode step over the context. Lines are formulas, drawn beyond what was run so that their slopes show; points are `steps`.
+///
+/// # Errors
+/// A number does not fit in 64 bits.
+pub fn flops_chart(steps: &[Steps], shape: &ModelShape) -> anyhow::Result<Chart> {
     let contexts: Vec<u64> = (3..=15).map(|power| 1 << power).collect();
     type Formula<'a> = &'a dyn Fn(u64) -> Result<u128, Error>;
     let line = |flops: Formula<'_>| {
