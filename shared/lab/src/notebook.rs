@@ -6,7 +6,7 @@
 //! Memory is not measured in a notebook: the ledger needs an allocator that the whole process uses, and cells are loaded later.
 
 pub use crate::compared::Unit;
-pub use crate::plot::{Axis, Bars, Chart};
+pub use crate::plot::{Axis, Bars, Blocks, Chart};
 pub use crate::{Compared, Comparison, Table, numbers};
 pub use candle_core::{DType, Device, Tensor, Var};
 pub use ledger::Bytes;
@@ -73,6 +73,13 @@ impl Show for Chart {
 }
 
 impl Show for Bars {
+    fn show(&self) -> Result<()> {
+        content("image/svg+xml", &self.svg()?);
+        Ok(())
+    }
+}
+
+impl Show for Blocks {
     fn show(&self) -> Result<()> {
         content("image/svg+xml", &self.svg()?);
         Ok(())

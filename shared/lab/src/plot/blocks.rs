@@ -3,7 +3,7 @@
 use super::canvas::{Canvas, Drawn, Picture, drawing_failed};
 use super::legend::{Entry, Mark, head};
 use super::{INK, colour};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use plotters::backend::DrawingBackend;
 use plotters::element::Rectangle;
 use plotters::style::Color;
@@ -82,8 +82,21 @@ impl Blocks {
     /// # Errors
     /// Another extension, a path that cannot be written, a plane or a block without a size.
     pub fn write(&self, path: &Path) -> Result<()> {
-        self.check().map_err(|problem| Error::Plot { title: self.title.clone(), problem })?;
         Picture::write(self, path)
+    }
+
+    /// The same picture as the text of an SVG document.
+    ///
+    /// # Errors
+    /// As [`Blocks::write`], but for the path.
+    pub fn svg(&self) -> Result<String> {
+        Picture::svg(self)
+    }
+}
+
+impl Picture for Blocks {
+    fn title(&self) -> &str {
+        &self.title
     }
 
     fn check(&self) -> Result<(), String> {
@@ -97,12 +110,6 @@ impl Blocks {
             }
         }
         Ok(())
-    }
-}
-
-impl Picture for Blocks {
-    fn title(&self) -> &str {
-        &self.title
     }
 
     fn draw<B: DrawingBackend>(&self, canvas: &Canvas<'_, B>) -> Drawn {
