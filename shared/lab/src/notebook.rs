@@ -6,7 +6,7 @@
 //! Memory is not measured in a notebook: the ledger needs an allocator that the whole process uses, and cells are loaded later.
 
 pub use crate::compared::Unit;
-pub use crate::plot::{Axis, Bars, Blocks, Chart};
+pub use crate::plot::{Axis, Bars, Blocks, Chart, Gantt};
 pub use crate::{Compared, Comparison, Table, numbers};
 pub use candle_core::{DType, Device, Tensor, Var};
 pub use ledger::Bytes;
@@ -65,26 +65,19 @@ impl Show for Comparison {
     }
 }
 
-impl Show for Chart {
-    fn show(&self) -> Result<()> {
-        content("image/svg+xml", &self.svg()?);
-        Ok(())
-    }
+/// A picture is shown as the SVG that it would write.
+macro_rules! show_as_svg {
+    ($($picture:ty),*) => {$(
+        impl Show for $picture {
+            fn show(&self) -> Result<()> {
+                content("image/svg+xml", &self.svg()?);
+                Ok(())
+            }
+        }
+    )*};
 }
 
-impl Show for Bars {
-    fn show(&self) -> Result<()> {
-        content("image/svg+xml", &self.svg()?);
-        Ok(())
-    }
-}
-
-impl Show for Blocks {
-    fn show(&self) -> Result<()> {
-        content("image/svg+xml", &self.svg()?);
-        Ok(())
-    }
-}
+show_as_svg!(Chart, Bars, Blocks, Gantt);
 
 /// How evcxr takes what is more than text: between two lines on stdout.
 fn content(mime_type: &str, text: &str) {

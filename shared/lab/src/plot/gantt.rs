@@ -66,6 +66,14 @@ impl Gantt {
         Picture::write(self, path)
     }
 
+    /// Draws it as SVG.
+    ///
+    /// # Errors
+    /// No work, or times that are not numbers.
+    pub fn svg(&self) -> Result<String> {
+        Picture::svg(self)
+    }
+
     fn end(&self) -> Drawn<f64> {
         let mut end = 0.0;
         for block in self.lanes.iter().flat_map(|(_, blocks)| blocks) {
@@ -81,6 +89,10 @@ impl Gantt {
 impl Picture for Gantt {
     fn title(&self) -> &str {
         &self.title
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.end().map(drop)
     }
 
     fn draw<B: DrawingBackend>(&self, canvas: &Canvas<'_, B>) -> Drawn {
