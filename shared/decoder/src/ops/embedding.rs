@@ -11,24 +11,66 @@ use ledger::Phase;
 
 /// Rows `ids` of `weight [vocab, hidden]`, as `[batch, seq, hidden]` of type `dtype`; `ids` is u32 `[batch, seq]`.
 ///
-/// Token ids have no gradient, so the node hangs in the graph on a leaf of its own.
-///
 /// # Errors
 /// An id ≥ vocab, or an observer that objects.
 pub fn embedding(ctx: &Context, ids: &Tensor, weight: &Parameter, dtype: DType) -> Result<Tensor> {
     let (batch, seq) = ids.dims2()?;
-    let (vocab, hidden) = weight.value().dims2()?;
     let flat = ids.flatten_all()?;
-    let value = weight.value().index_select(&flat, 0)?.to_dtype(dtype)?.reshape((batch, seq, hidden))?;
+    let value = weight.value().index_select(&flat, 0)?.to_dtype(dtype)?.reshape((batch, seq, ()))?;
+    attached(ctx, weight, value, Looked { rows: flat, tokens: None })
+}
+
+/// The same, where `weight` holds the part of the vocabulary that begins with id `first`: zeros for ids of other parts, so that the sum
+/// over all parts is the embedding.
+///
+/// # Errors
+/// An observer that objects. Whether an id is in *any* part is for the caller to check.
+pub fn embedding_of_part(
+    ctx: &Context,
+    ids: &Tensor,
+    weight: &Parameter,
+    first: usize,
+    dtype: DType,
+) -> Result<Tensor> {
+    let (batch, seq) = ids.dims2()?;
+    let (width, hidden) = weight.value().dims2()?;
+    let row = |id: u32| (id as usize).checked_sub(first).filter(|&row| row < width);
+    let all = ids.flatten_all()?.to_vec1::<u32>()?;
+    let here = (0u32..).zip(all).filter_map(|(token, id)| Some((token, row(id)? as u32)));
+    let (tokens, rows): (Vec<u32>, Vec<u32>) = here.unzip();
+    let device = weight.value().device();
+    let (count, tokens) = (tokens.len(), Tensor::from_vec(tokens, rows.len(), device)?);
+    let rows = Tensor::from_vec(rows, count, device)?;
+    let found = weight.value().index_select(&rows, 0)?.to_dtype(dtype)?;
+    let zeros = Tensor::zeros((batch * seq, hidden), dtype, device)?;
+    let value = if count == 0 { zeros } else { zeros.index_add(&tokens, &found, 0)? };
+    attached(ctx, weight, value.reshape((batch, seq, hidden))?, Looked { rows, tokens: Some(tokens) })
+}
+
+/// Which rows were looked up.
+#[derive(Clone)]
+struct Looked {
+    rows: Tensor,
+    /// For which tokens; `None`: one row for every token.
+    tokens: Option<Tensor>,
+}
+
+/// The looked-up `value` in the graph. Token ids have no gradient, so the node hangs on a leaf of its own.
+fn attached(ctx: &Context, weight: &Parameter, value: Tensor, looked: Looked) -> Result<Tensor> {
+    let (vocab, hidden) = weight.value().dims2()?;
     ctx.observe("embedding", weight.name(), Phase::Forward, value.dims(), 0, 2 * bytes(&value))?;
     let Some(sink) = ctx.sink.clone() else { return Ok(value) };
-    let leaf = Var::zeros(1, dtype, weight.value().device())?;
+    let leaf = Var::zeros(1, value.dtype(), weight.value().device())?;
     let (ctx, name) = (ctx.clone(), weight.name().clone());
     let attached = with_backward("embedding", [leaf.as_tensor()], value, move |_, _, dy| {
         let dy = dy.detach().reshape(((), hidden))?;
-        let (ctx, flat, label) = (ctx.clone(), flat.clone(), name.clone());
+        let (ctx, looked, label) = (ctx.clone(), looked.clone(), name.clone());
         let gradient = WeightGradient::later(move |sum| {
-            let total = add_rows(sum, &flat, &dy, vocab)?;
+            let dy = match &looked.tokens {
+                Some(tokens) => dy.contiguous()?.index_select(tokens, 0)?,
+                None => dy,
+            };
+            let total = add_rows(sum, &looked.rows, &dy, vocab)?;
             let (flops, moved) = (dy.elem_count() as u64, 3 * bytes(&dy));
             ctx.observe("embedding", &label, Phase::WeightGradient, total.dims(), flops, moved)?;
             Ok(total)

@@ -31,8 +31,10 @@ pub use activation::gated;
 pub use add::add;
 pub use attention::attention;
 pub use bias::add_bias;
-pub use cross_entropy::{IGNORED, LossSum, head_cross_entropy};
-pub use embedding::embedding;
+pub use cross_entropy::{
+    IGNORED, LossSum, Reduction, VocabularyPart, head_cross_entropy, head_cross_entropy_of_part,
+};
+pub use embedding::{embedding, embedding_of_part};
 pub use graph::with_backward;
 pub use linear::linear;
 pub use norm::rms_norm;
