@@ -1,0 +1,1 @@
+//! What a tensor-parallel model must send, from its sizes alone.
