@@ -63,6 +63,14 @@ impl Attached {
     fn cpu(&self) -> Result<(CpuStorage, Shape)> {
         let value = self.value()?;
         let shape = value.shape().clone();
+        if value.elem_count() == 0 {
+            // candle takes a dimension of size 0 for one with repeated elements; there is nothing to move anyway.
+            let (storage, layout) = value.storage_and_layout();
+            return match &*storage {
+                Storage::Cpu(storage) => Ok((storage.try_clone(layout)?, shape.clone())),
+                _ => bail!("{}: inputs are on the CPU, the value is not", self.name),
+            };
+        }
         let steal = Steal(Mutex::new(None));
         value.inplace_op1(&steal)?;
         match steal.0.into_inner() {
