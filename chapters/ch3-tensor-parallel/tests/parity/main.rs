@@ -7,11 +7,15 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod compare;
+mod folders;
 mod gradients;
 mod models;
 mod ranks;
+mod refused;
+mod smollm2;
 mod steps;
 mod text;
+mod traffic;
 
 #[global_allocator]
 static ALLOCATOR: ledger::CountingAllocator = ledger::CountingAllocator;

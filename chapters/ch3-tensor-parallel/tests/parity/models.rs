@@ -33,7 +33,7 @@ pub(crate) fn workspace() -> PathBuf {
     Path::new(&manifest).join("../..")
 }
 
-fn folder(path: &Path) -> Model {
+pub(crate) fn folder(path: &Path) -> Model {
     let source = Source::resolve(path.to_str().unwrap(), None, path).unwrap();
     let name = path.file_name().unwrap().to_str().unwrap().to_owned();
     Model { name, config: source.config().unwrap(), weights: source.weights().unwrap() }
