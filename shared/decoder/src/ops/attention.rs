@@ -8,7 +8,10 @@
 mod blocks;
 mod composed;
 mod loops;
+mod part;
 mod step;
+
+pub use part::{attention_of_part, attention_of_part_gradients};
 
 use super::graph::with_backward;
 use super::real::{by_type, bytes, is_native};
@@ -38,7 +41,7 @@ pub fn attention(ctx: &Context, q: &Tensor, k: &Tensor, v: &Tensor, visible: &Vi
     let (ctx, visible) = (ctx.clone(), visible.clone());
     let attached = with_backward("attention", [q, k, v], value, move |[q, k, v], out, dy| {
         let inputs = [&q.detach(), &k.detach(), &v.detach()];
-        let gradients = backward(inputs, &out.detach(), &dy.detach().contiguous()?, &visible, sizes, scale)?;
+        let gradients = backward(inputs, (&out.detach(), None), &dy.detach().contiguous()?, &visible, sizes, scale)?;
         // The scores once more, then four products.
         ctx.observe("attention", ctx.unnamed(), Phase::InputGradient, q.dims(), 5 * products, 2 * moved)?;
         Ok(gradients.map(Some))
@@ -105,16 +108,17 @@ fn forward(q: &Tensor, k: &Tensor, v: &Tensor, visible: &Visible, sizes: Sizes, 
 
 fn backward(
     [q, k, v]: [&Tensor; 3],
-    out: &Tensor,
+    (out, sums): (&Tensor, Option<&Tensor>),
     dy: &Tensor,
     visible: &Visible,
     sizes: Sizes,
     scale: f64,
 ) -> CandleResult<[Tensor; 3]> {
     if is_native(q) {
-        by_type!(q, backward_loop([&q.contiguous()?, &dense(k)?, &dense(v)?], out, dy, visible, sizes, scale))
+        let inputs = [&q.contiguous()?, &dense(k)?, &dense(v)?];
+        by_type!(q, backward_loop(inputs, (out, sums), dy, visible, sizes, scale))
     } else {
-        composed::backward([q, k, v], dy, visible, sizes, scale)
+        composed::backward([q, k, v], (out, sums), dy, visible, sizes, scale)
     }
 }
 

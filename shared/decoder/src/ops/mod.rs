@@ -29,7 +29,7 @@ mod visible;
 
 pub use activation::gated;
 pub use add::add;
-pub use attention::attention;
+pub use attention::{attention, attention_of_part, attention_of_part_gradients};
 pub use bias::add_bias;
 pub use cross_entropy::{
     IGNORED, LossSum, Reduction, VocabularyPart, head_cross_entropy, head_cross_entropy_of_part,

@@ -29,6 +29,7 @@ pub(super) trait Real:
     const LOWEST: Self;
 
     fn exp(self) -> Self;
+    fn ln(self) -> Self;
     fn sqrt(self) -> Self;
     fn elements_mut(storage: &mut CpuStorage) -> Result<&mut [Self]>;
 }
@@ -40,6 +41,10 @@ impl Real for f64 {
 
     fn exp(self) -> Self {
         f64::exp(self)
+    }
+
+    fn ln(self) -> Self {
+        f64::ln(self)
     }
 
     fn sqrt(self) -> Self {
@@ -88,6 +93,10 @@ impl Real for f32 {
         let scaled = if self < LOWEST { 0. } else { scaled };
         let scaled = if self > HIGHEST { f32::INFINITY } else { scaled };
         if self.is_nan() { self } else { scaled }
+    }
+
+    fn ln(self) -> Self {
+        f32::ln(self)
     }
 
     fn sqrt(self) -> Self {

@@ -13,8 +13,17 @@ use crate::ops::visible::Visible;
 use candle_core::{Device, Result, Tensor};
 use std::ops::Range;
 
-/// `scores ← softmax(scale · q·kᵀ)` over each query's visible keys, zeros elsewhere.
-fn probabilities<T: Real>(block: &Block<'_>, q: (&[T], Shape2), k: (&[T], Shape2), scores: &mut Vec<T>, scale: T) {
+/// `scores ← normalise(scale · q·kᵀ)` over each query's visible keys, zeros elsewhere. `normalise(query, scores)` hears of the block's
+/// queries from 0 on, and is usually the [`softmax`].
+#[inline(always)]
+fn probabilities<T: Real>(
+    block: &Block<'_>,
+    q: (&[T], Shape2),
+    k: (&[T], Shape2),
+    scores: &mut Vec<T>,
+    scale: T,
+    mut normalise: impl FnMut(usize, &mut [T]),
+) {
     let shape = block.scores();
     // What was there before is overwritten.
     scores.resize(shape.rows * shape.columns, T::ZERO);
@@ -22,7 +31,8 @@ fn probabilities<T: Real>(block: &Block<'_>, q: (&[T], Shape2), k: (&[T], Shape2
     vectorised(
         #[inline(always)]
         || {
-            for (scores, range) in scores.chunks_exact_mut(shape.columns.max(1)).zip(&block.visible) {
+            let rows = scores.chunks_exact_mut(shape.columns.max(1)).zip(&block.visible);
+            for (query, (scores, range)) in rows.enumerate() {
                 let (from, to) = if range.is_empty() {
                     (0, 0)
                 } else {
@@ -30,22 +40,25 @@ fn probabilities<T: Real>(block: &Block<'_>, q: (&[T], Shape2), k: (&[T], Shape2
                 };
                 scores[..from].fill(T::ZERO);
                 scores[to..].fill(T::ZERO);
-                softmax(&mut scores[from..to]);
+                normalise(query, &mut scores[from..to]);
             }
         },
     );
 }
 
+/// Returns the logarithm of the sum of exponentials: [`Real::LOWEST`] of no scores.
 #[inline(always)]
-pub(super) fn softmax<T: Real>(scores: &mut [T]) {
+pub(super) fn softmax<T: Real>(scores: &mut [T]) -> T {
     let largest = largest(scores);
     for score in scores.iter_mut() {
         *score = Real::exp(*score - largest);
     }
-    let inverse = T::ONE / sum_over(scores, scores, |a, _| a);
+    let sum = sum_over(scores, scores, |a, _| a);
+    let inverse = T::ONE / sum;
     for score in scores.iter_mut() {
         *score *= inverse;
     }
+    if scores.is_empty() { T::LOWEST } else { largest + Real::ln(sum) }
 }
 
 /// See [`super::attention`].
@@ -57,40 +70,81 @@ pub(super) fn forward_loop<T: Real>(
     s: Sizes,
     scale: f64,
 ) -> Result<Tensor> {
+    // A decode step reads its keys once for all heads of the group.
+    let step = s.queries == 1;
+    let (units, results) = forward_units::<T>([q, k, v], visible, s, scale, step)?;
+    let out: Vec<_> = results.into_iter().map(|(out, _)| out).collect();
+    Tensor::from_vec(units.by_token(&out), (s.batch, s.queries, s.heads, s.width), &Device::Cpu)
+}
+
+/// The same, and per query and head the logarithm of its sum of exponentials, `[batch, seq, heads]`.
+pub(super) fn forward_with_sums_loop<T: Real>(
+    q: &Tensor,
+    k: &Tensor,
+    v: &Tensor,
+    visible: &Visible,
+    s: Sizes,
+    scale: f64,
+) -> Result<(Tensor, Tensor)> {
+    let (units, results) = forward_units::<T>([q, k, v], visible, s, scale, false)?;
+    let (out, sums): (Vec<_>, Vec<_>) = results.into_iter().unzip();
+    let one_each = Units { s: Sizes { width: 1, ..s }, heads: units.heads };
+    let out = Tensor::from_vec(units.by_token(&out), (s.batch, s.queries, s.heads, s.width), &Device::Cpu)?;
+    Ok((out, Tensor::from_vec(one_each.by_token(&sums), (s.batch, s.queries, s.heads), &Device::Cpu)?))
+}
+
+/// Per unit its output `[heads, seq, width]` and its logarithms `[heads, seq]`, the latter without meaning for a `step`.
+type Forwarded<T> = Vec<(Vec<T>, Vec<T>)>;
+
+fn forward_units<T: Real>(
+    [q, k, v]: [&Tensor; 3],
+    visible: &Visible,
+    s: Sizes,
+    scale: f64,
+    step: bool,
+) -> Result<(Units, Forwarded<T>)> {
     let elements = Elements::<T>::of(q)?;
     let q: &[T] = &elements;
     let ((k_storage, k_layout), (v_storage, v_layout)) = (k.storage_and_layout(), v.storage_and_layout());
     let (k, v) = (Keys::<T>::of(&k_storage, k_layout)?, Keys::<T>::of(&v_storage, v_layout)?);
     let scale = T::from_f64(scale);
-    // One head per unit shares the work out evenly; a decode step reads its keys once for all heads of the group.
-    let units = Units { s, heads: if s.queries == 1 { s.group() } else { 1 } };
+    // One head per unit shares the work out evenly.
+    let units = Units { s, heads: if step { s.group() } else { 1 } };
     let work = |unit: Unit| {
         let mut out = vec![T::ZERO; unit.heads * s.queries * s.width];
+        let mut sums = vec![T::LOWEST; unit.heads * s.queries];
         let key_rows = |range: &Range<usize>| k.rows(unit.row, unit.key_head, range, s.width);
         let value_rows = |range: &Range<usize>| v.rows(unit.row, unit.key_head, range, s.width);
-        if let [range] = visible.row(unit.row) {
+        if let ([range], true) = (visible.row(unit.row), step) {
             let start = (unit.row * s.heads + unit.first_head) * s.width;
             let q = &q[start..start + unit.heads * s.width];
             one_query(q, key_rows(range), value_rows(range), &mut out, scale);
-            return out;
+            return (out, sums);
         }
         let mut scores = Vec::new();
-        for (block, out) in blocks(visible, s, unit).iter().zip(out_blocks(&mut out, s)) {
+        let pieces = out_blocks(&mut out, s).into_iter().zip(out_blocks(&mut sums, Sizes { width: 1, ..s }));
+        for (block, (out, sums)) in blocks(visible, s, unit).iter().zip(pieces) {
             if block.keys.is_empty() {
                 continue;
             }
             let q = (&q[block.start..], block.shape(s.width));
-            probabilities(block, q, key_rows(&block.keys), &mut scores, scale);
+            probabilities(
+                block,
+                q,
+                key_rows(&block.keys),
+                &mut scores,
+                scale,
+                #[inline(always)]
+                |query, scores| sums[query] = softmax(scores),
+            );
             let dense = Shape2::rows(block.visible.len(), s.width, s.width);
             multiply((out, dense), (&scores, block.scores()), value_rows(&block.keys), T::ZERO, T::ONE);
         }
-        out
+        (out, sums)
     };
-    let results = {
-        let _kind = ledger::scope(ledger::Kind::Workspace);
-        units.run(visible.pairs(), work)
-    };
-    Tensor::from_vec(units.by_token(&results), (s.batch, s.queries, s.heads, s.width), &Device::Cpu)
+    let _kind = ledger::scope(ledger::Kind::Workspace);
+    let results = units.run(visible.pairs(), work);
+    Ok((units, results))
 }
 
 /// Gradients of one unit: of its query heads `[group, seq, width]`, its keys and its values `[keys, width]`.
@@ -100,10 +154,11 @@ struct UnitGradients<T> {
     v: Vec<T>,
 }
 
-/// Gradients of q, k and v, the scores computed again block by block.
+/// Gradients of q, k and v, the scores computed again block by block. With `sums`, the logarithms of all sums of exponentials, the keys are
+/// a part of those that `out` was computed from.
 pub(super) fn backward_loop<T: Real>(
     [q, k, v]: [&Tensor; 3],
-    out: &Tensor,
+    (out, sums): (&Tensor, Option<&Tensor>),
     dy: &Tensor,
     visible: &Visible,
     s: Sizes,
@@ -111,6 +166,7 @@ pub(super) fn backward_loop<T: Real>(
 ) -> Result<[Tensor; 3]> {
     let (q, out, dy) = (Elements::<T>::of(q)?, Elements::<T>::of(out)?, Elements::<T>::of(dy)?);
     let (q, out, dy): (&[T], &[T], &[T]) = (&q, &out, &dy);
+    let sums = sums.map(Elements::<T>::of).transpose()?;
     let ((k_storage, k_layout), (v_storage, v_layout)) = (k.storage_and_layout(), v.storage_and_layout());
     let (k, v) = (Keys::<T>::of(&k_storage, k_layout)?, Keys::<T>::of(&v_storage, v_layout)?);
     let scale = T::from_f64(scale);
@@ -127,7 +183,31 @@ pub(super) fn backward_loop<T: Real>(
             let shape = block.shape(s.width);
             let [k, v] = [&k, &v].map(|keys| keys.rows(unit.row, unit.key_head, &block.keys, s.width));
             let (q, out, dy) = (&q[block.start..], &out[block.start..], &dy[block.start..]);
-            probabilities(block, (q, shape), k, &mut p, scale);
+            match &sums {
+                None => probabilities(
+                    block,
+                    (q, shape),
+                    k,
+                    &mut p,
+                    scale,
+                    #[inline(always)]
+                    |_, scores| {
+                        softmax(scores);
+                    },
+                ),
+                Some(sums) => probabilities(
+                    block,
+                    (q, shape),
+                    k,
+                    &mut p,
+                    scale,
+                    #[inline(always)]
+                    |query, scores| {
+                        let sum = sums[(block.start + query * block.stride) / s.width];
+                        scores.iter_mut().for_each(|score| *score = Real::exp(*score - sum));
+                    },
+                ),
+            }
             score_gradients(block, (out, dy), s.width, v, &p, &mut dp, scale);
             let touched = block.keys.start * s.width..block.keys.end * s.width;
             let dense_keys = Shape2::rows(block.keys.len(), s.width, s.width);

@@ -34,8 +34,8 @@ fn the_loops_and_the_composed_form_agree_forward_and_backward() {
             let out2 = composed::forward(&q, &k, &v, &visible, sizes, 0.4).unwrap();
             assert!(worst(&out, &out2) < 1e-13, "{visible:?}: {}", worst(&out, &out2));
             let dy = normal((2, visible.queries(), heads, width));
-            let gradients = backward([&q, &k, &v], &out, &dy, &visible, sizes, 0.4).unwrap();
-            let composed = composed::backward([&q, &k, &v], &dy, &visible, sizes, 0.4).unwrap();
+            let gradients = backward([&q, &k, &v], (&out, None), &dy, &visible, sizes, 0.4).unwrap();
+            let composed = composed::backward([&q, &k, &v], (&out, None), &dy, &visible, sizes, 0.4).unwrap();
             for (name, (a, b)) in ["q", "k", "v"].iter().zip(gradients.iter().zip(&composed)) {
                 assert!(worst(a, b) < 1e-12, "{name}, {visible:?}: {}", worst(a, b));
             }
@@ -53,7 +53,7 @@ fn the_number_of_threads_does_not_change_a_bit() {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             pool.install(|| {
                 let out = forward(&q, &k, &v, &visible, sizes, 0.25).unwrap();
-                let gradients = backward([&q, &k, &v], &out, &q, &visible, sizes, 0.25).unwrap();
+                let gradients = backward([&q, &k, &v], (&out, None), &q, &visible, sizes, 0.25).unwrap();
                 [&[out], &gradients[..]]
                     .concat()
                     .iter()
@@ -85,7 +85,7 @@ fn gradients_are_those_of_finite_differences() {
         (out * &dy).unwrap().sum_all().unwrap().to_scalar::<f64>().unwrap()
     };
     let out = forward(&q, &k, &v, &visible, sizes, 0.7).unwrap();
-    let gradients = backward([&q, &k, &v], &out, &dy, &visible, sizes, 0.7).unwrap();
+    let gradients = backward([&q, &k, &v], (&out, None), &dy, &visible, sizes, 0.7).unwrap();
     let inputs = [&q, &k, &v];
     for (which, gradient) in gradients.iter().enumerate() {
         let gradient = gradient.flatten_all().unwrap().to_vec1::<f64>().unwrap();
@@ -101,5 +101,63 @@ fn gradients_are_those_of_finite_differences() {
             let numeric = (moved(1e-5) - moved(-1e-5)) / 2e-5;
             assert!((numeric - analytic).abs() < 1e-8, "input {which}, element {index}: {numeric} against {analytic}");
         }
+    }
+}
+
+/// Keys 0 to 10 and 11 to 25 apart, joined by their sums; a window and padding leave queries that see nothing of a part.
+#[test]
+fn two_parts_of_the_keys_join_to_attention_and_their_gradients_add_up_in_both_forms() {
+    let ctx = Context::inference();
+    let visible = Visible::new(4, vec![0..26, 3..9, 12..20, 0..0, 5..11, 0..1, 11..26, 25..26]);
+    let (q, dy) = (normal((2, 4, 6, 8)), normal((2, 4, 6, 8)));
+    let (k, v) = (normal((2, 3, 26, 8)), normal((2, 3, 26, 8)));
+    let sizes = Sizes::of(&q, &k, &v, &visible).unwrap();
+    let expected = forward(&q, &k, &v, &visible, sizes, 0.4).unwrap();
+    let gradients = backward([&q, &k, &v], (&expected, None), &dy, &visible, sizes, 0.4).unwrap();
+    let clamp = |range: &std::ops::Range<usize>, keys: &std::ops::Range<usize>| {
+        let (start, end) = (range.start.max(keys.start), range.end.min(keys.end));
+        if start < end { start - keys.start..end - keys.start } else { 0..0 }
+    };
+    let parts = [0..11, 11..26].map(|keys: std::ops::Range<usize>| {
+        let ranges = (0..2).flat_map(|row| visible.row(row).iter().map(|range| clamp(range, &keys)).collect::<Vec<_>>());
+        let cut = |tensor: &Tensor| tensor.narrow(2, keys.start, keys.len()).unwrap();
+        (Visible::new(4, ranges.collect()), cut(&k), cut(&v))
+    });
+    for composed in [false, true] {
+        let in_form = |work: &mut dyn FnMut()| if composed { crate::ops::real::composed(work) } else { work() };
+        let mut joined: Option<(Tensor, Tensor)> = None;
+        in_form(&mut || {
+            for (visible, k, v) in &parts {
+                let (out, sums) = attention_of_part(&ctx, [&q, k, v], visible, 0.4).unwrap();
+                joined = Some(match joined.take() {
+                    None => (out, sums),
+                    Some((before, other)) => {
+                        let all = (sums.exp().unwrap() + other.exp().unwrap()).unwrap().log().unwrap().maximum(-1e30).unwrap();
+                        let weigh = |out: &Tensor, sums: &Tensor| {
+                            let weight = (sums - &all).unwrap().exp().unwrap().unsqueeze(3).unwrap();
+                            out.broadcast_mul(&weight).unwrap()
+                        };
+                        ((weigh(&before, &other) + weigh(&out, &sums)).unwrap(), all)
+                    }
+                });
+            }
+        });
+        let (out, sums) = joined.unwrap();
+        assert!(worst(&out, &expected) < 1e-13, "composed {composed}: {}", worst(&out, &expected));
+        let mut dq = q.zeros_like().unwrap();
+        for (index, (visible, k, v)) in parts.iter().enumerate() {
+            let mut part = None;
+            in_form(&mut || {
+                part = Some(attention_of_part_gradients(&ctx, [&q, k, v], (&out, &sums), &dy, visible, 0.4).unwrap());
+            });
+            let [q_part, dk, dv] = part.unwrap();
+            dq = (dq + q_part).unwrap();
+            let (first, count) = [(0, 11), (11, 15)][index];
+            for (found, expected) in [(dk, &gradients[1]), (dv, &gradients[2])] {
+                let expected = expected.narrow(2, first, count).unwrap();
+                assert!(worst(&found, &expected) < 1e-12, "composed {composed}, part {index}");
+            }
+        }
+        assert!(worst(&dq, &gradients[0]) < 1e-12, "composed {composed}: {}", worst(&dq, &gradients[0]));
     }
 }
