@@ -5,10 +5,10 @@
 //! reduce-scatter and an all-gather of the same S, so as many bytes. The embedding and the head add one each way; the loss reduces three
 //! numbers per token.
 
+use crate::TensorParallel;
 use crate::boundary::Inputs;
 use crate::gradients::Summed;
 use crate::layout::{Held, Layout};
-use crate::TensorParallel;
 use ch2_data_parallel::traffic::Volume;
 use collective::volume::{self, Place};
 use collective::{Algorithm, Operation, Sent, Topology, Traffic, chunks};

@@ -3,11 +3,13 @@
 //! Everything that runs tensor-parallel gets a [`Core`] and calls through it. `--with homework` puts the learner's functions there,
 //! `--with bug:NAME` a typical mistake.
 
+use crate::context::zigzag;
 use crate::gradients::{self, Summed};
 use crate::layout::{self, Layout};
 use candle_core::Tensor;
 use collective::{Communicator, autograd};
 use decoder::weights::{Part, Role, WeightSpec};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// `(layout, weight, rank)` → the part of the weight that this rank holds.
@@ -18,6 +20,9 @@ pub type Across = fn(&Arc<dyn Communicator>, &Tensor) -> collective::Result<Tens
 
 /// `(layout, role, sequence parallel)` → over which ranks the gradient of such a weight is still to be summed.
 pub type SummedOver = fn(&Layout, Role, bool) -> Summed;
+
+/// `(tokens, ranks, rank)` → the two chunks of a long sequence that this rank computes.
+pub type ChunksOfRank = fn(usize, usize, usize) -> [Range<usize>; 2];
 
 /// The chapter's functions.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +39,8 @@ pub struct Core {
     pub scatter: Across,
     /// Which gradients are sums over ranks.
     pub summed_over: SummedOver,
+    /// Which tokens of a long sequence a rank computes.
+    pub chunks_of_rank: ChunksOfRank,
 }
 
 impl Default for Core {
@@ -45,6 +52,7 @@ impl Default for Core {
             gather: |group, x| autograd::gather_from_group(group, x, SEQUENCE),
             scatter: |group, x| autograd::reduce_scatter_to_group(group, x, SEQUENCE),
             summed_over: gradients::summed_over,
+            chunks_of_rank: zigzag::chunks_of_rank,
         }
     }
 }

@@ -105,8 +105,12 @@ impl Layout {
     /// How the ranks hold weights for `role`.
     pub fn held(&self, role: Role) -> Held {
         match role {
-            Role::Query | Role::QueryBias | Role::Gate | Role::Up | Role::GateBias | Role::UpBias => Held::Cut { dim: 0 },
-            Role::Key | Role::Value | Role::KeyBias | Role::ValueBias if self.replicas() > 1 => Held::Grouped { dim: 0 },
+            Role::Query | Role::QueryBias | Role::Gate | Role::Up | Role::GateBias | Role::UpBias => {
+                Held::Cut { dim: 0 }
+            }
+            Role::Key | Role::Value | Role::KeyBias | Role::ValueBias if self.replicas() > 1 => {
+                Held::Grouped { dim: 0 }
+            }
             Role::Key | Role::Value | Role::KeyBias | Role::ValueBias => Held::Cut { dim: 0 },
             Role::Embedding | Role::Head => Held::Cut { dim: 0 },
             Role::Output | Role::Down => Held::Cut { dim: 1 },

@@ -10,10 +10,12 @@
 //!   vocabulary; [`tensor_parallel`]: all of these as one [`Split`](decoder::split::Split) of the decoder;
 //! - [`gradients`]: which gradients must still be summed, and the norm over all ranks; [`whole`]: back to full tensors by their
 //!   checkpoint names, and to one ordinary folder;
+//! - [`context`]: the tokens of a long prompt over ranks;
 //! - [`communication`]: what all of this must send.
 
 pub mod boundary;
 pub mod communication;
+pub mod context;
 pub mod core;
 mod error;
 pub mod gradients;

@@ -86,7 +86,11 @@ impl TensorParallel {
 impl std::fmt::Debug for TensorParallel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (rank, tp) = (self.group.rank(), self.group.size());
-        f.debug_struct("TensorParallel").field("rank", &rank).field("tp", &tp).field("sequence", &self.sequence).finish()
+        f.debug_struct("TensorParallel")
+            .field("rank", &rank)
+            .field("tp", &tp)
+            .field("sequence", &self.sequence)
+            .finish()
     }
 }
 

@@ -18,9 +18,7 @@ fn parameters(decoder: &Decoder) -> Named {
 }
 
 fn resaved(model: &Model, tp: usize, dtype: DType, folder: &Path) -> Model {
-    on_ranks(model, tp, None, |_, tensor| {
-        tensor.save(&parameters(&model.load(dtype, &tensor.split())), folder)
-    });
+    on_ranks(model, tp, None, |_, tensor| tensor.save(&parameters(&model.load(dtype, &tensor.split())), folder));
     super::models::folder(folder)
 }
 
@@ -134,8 +132,12 @@ fn a_checkpoint_without_one_sharded_tensor_is_refused_by_name_before_anything_is
         let tensors = parameters(&model.load(DType::F32, &Split::whole()));
         let rest = tensors.into_iter().filter(|(name, _)| &**name != missing);
         let out = tempfile::tempdir().unwrap();
-        save_folder(out.path(), &model.config.to_json().unwrap(), rest.map(|(name, tensor)| (name.to_string(), tensor)))
-            .unwrap();
+        save_folder(
+            out.path(),
+            &model.config.to_json().unwrap(),
+            rest.map(|(name, tensor)| (name.to_string(), tensor)),
+        )
+        .unwrap();
         let folder = Folder::open(out.path()).unwrap();
         let error = collective::launch(2, &collective::Options::default(), |rank| {
             let tensor = super::ranks::form(&model.config, rank, None)?;

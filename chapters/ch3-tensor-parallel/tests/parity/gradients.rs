@@ -44,7 +44,8 @@ fn loss_gradients_and_global_norm_are_those_of_one_device() {
         let norm = clip::global_norm(&expected, 0).unwrap();
         for tp in sizes {
             for sequence in FORMS {
-                for (rank, (found_loss, found, squares)) in of_group(&model, tp, sequence, &lengths).iter().enumerate() {
+                for (rank, (found_loss, found, squares)) in of_group(&model, tp, sequence, &lengths).iter().enumerate()
+                {
                     let what = format!("{}, tp {tp}, sequence {sequence:?}, rank {rank}", model.name);
                     assert!((found_loss - loss).abs() <= 1e-12 * loss, "{what}: loss {found_loss}, expected {loss}");
                     worst = worst.max(assert_close(&what, found, &expected, GRADIENTS));

@@ -7,8 +7,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod compare;
+mod context;
 mod folders;
 mod gradients;
+mod mistakes;
 mod models;
 mod ranks;
 mod refused;

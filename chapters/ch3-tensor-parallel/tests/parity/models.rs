@@ -55,7 +55,8 @@ fn seeded(name: &str, changes: &Value) -> Model {
     let weights = config.weights().into_iter().map(|spec| {
         let mut value = random.read(&spec, &Part::Whole, DType::F64, &Device::Cpu).unwrap();
         if spec.shape.len() == 1 {
-            let noise = Tensor::from_iter((0..spec.shape[0]).map(|_| f64::from(0.2 * rng.normal() as f32)), &Device::Cpu);
+            let noise =
+                Tensor::from_iter((0..spec.shape[0]).map(|_| f64::from(0.2 * rng.normal() as f32)), &Device::Cpu);
             value = (value + noise.unwrap()).unwrap().to_dtype(DType::F32).unwrap().to_dtype(DType::F64).unwrap();
         }
         (spec.name.to_string(), value)
@@ -84,12 +85,15 @@ pub(crate) fn all() -> Vec<Model> {
 
 /// Every model with every legal number of ranks, and what was left out and why, said aloud.
 pub(crate) fn cases() -> Vec<(Model, Vec<usize>)> {
-    println!("rules: tp divides the heads; divides the key heads or is a multiple of them; divides the feed-forward width");
+    println!(
+        "rules: tp divides the heads; divides the key heads or is a multiple of them; divides the feed-forward width"
+    );
     let (mut legal, mut refused) = (0, 0);
     let cases: Vec<_> = all()
         .into_iter()
         .map(|model| {
-            let (fit, not): (Vec<_>, Vec<_>) = RANKS.into_iter().partition(|&tp| Layout::new(&model.config, tp).is_ok());
+            let (fit, not): (Vec<_>, Vec<_>) =
+                RANKS.into_iter().partition(|&tp| Layout::new(&model.config, tp).is_ok());
             println!("{}: tp {fit:?}; not {not:?}", model.name);
             legal += fit.len();
             refused += not.len();

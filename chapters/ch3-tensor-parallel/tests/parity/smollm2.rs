@@ -20,8 +20,7 @@ fn three_ranks_generate_the_recorded_tokens_of_smollm2() {
         return;
     }
     let source = Source::resolve(path.to_str().unwrap(), None, &path).unwrap();
-    let model =
-        Model { name: "SmolLM2".into(), config: source.config().unwrap(), weights: source.weights().unwrap() };
+    let model = Model { name: "SmolLM2".into(), config: source.config().unwrap(), weights: source.weights().unwrap() };
     let recorded = std::fs::read(workspace().join("tests/fixtures/smollm2/f32.json")).unwrap();
     let recorded: Value = serde_json::from_slice(&recorded).unwrap();
     let ids = |value: &Value| -> Vec<u32> { serde_json::from_value(value.clone()).unwrap() };

@@ -31,9 +31,7 @@ pub use activation::gated;
 pub use add::add;
 pub use attention::{attention, attention_of_part, attention_of_part_gradients};
 pub use bias::add_bias;
-pub use cross_entropy::{
-    IGNORED, LossSum, Reduction, VocabularyPart, head_cross_entropy, head_cross_entropy_of_part,
-};
+pub use cross_entropy::{IGNORED, LossSum, Reduction, VocabularyPart, head_cross_entropy, head_cross_entropy_of_part};
 pub use embedding::{embedding, embedding_of_part};
 pub use graph::with_backward;
 pub use linear::linear;

@@ -119,7 +119,8 @@ fn two_parts_of_the_keys_join_to_attention_and_their_gradients_add_up_in_both_fo
         if start < end { start - keys.start..end - keys.start } else { 0..0 }
     };
     let parts = [0..11, 11..26].map(|keys: std::ops::Range<usize>| {
-        let ranges = (0..2).flat_map(|row| visible.row(row).iter().map(|range| clamp(range, &keys)).collect::<Vec<_>>());
+        let ranges =
+            (0..2).flat_map(|row| visible.row(row).iter().map(|range| clamp(range, &keys)).collect::<Vec<_>>());
         let cut = |tensor: &Tensor| tensor.narrow(2, keys.start, keys.len()).unwrap();
         (Visible::new(4, ranges.collect()), cut(&k), cut(&v))
     });
@@ -132,7 +133,12 @@ fn two_parts_of_the_keys_join_to_attention_and_their_gradients_add_up_in_both_fo
                 joined = Some(match joined.take() {
                     None => (out, sums),
                     Some((before, other)) => {
-                        let all = (sums.exp().unwrap() + other.exp().unwrap()).unwrap().log().unwrap().maximum(-1e30).unwrap();
+                        let all = (sums.exp().unwrap() + other.exp().unwrap())
+                            .unwrap()
+                            .log()
+                            .unwrap()
+                            .maximum(-1e30)
+                            .unwrap();
                         let weigh = |out: &Tensor, sums: &Tensor| {
                             let weight = (sums - &all).unwrap().exp().unwrap().unsqueeze(3).unwrap();
                             out.broadcast_mul(&weight).unwrap()

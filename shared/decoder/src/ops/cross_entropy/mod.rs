@@ -141,4 +141,3 @@ fn loss_by_blocks(x: &Tensor, weight: &Tensor, targets: &[u32]) -> CandleResult<
     }
     Ok(sum)
 }
-

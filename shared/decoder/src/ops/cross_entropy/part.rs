@@ -42,11 +42,7 @@ impl VocabularyPart<'_> {
 }
 
 /// Loss sum over all rows, and this part's columns of `softmax − one-hot` (zeros where ignored), from `logits [rows, part]`.
-pub(super) fn loss_and_gradient(
-    logits: Tensor,
-    targets: &[u32],
-    part: &VocabularyPart<'_>,
-) -> Result<(f64, Tensor)> {
+pub(super) fn loss_and_gradient(logits: Tensor, targets: &[u32], part: &VocabularyPart<'_>) -> Result<(f64, Tensor)> {
     let rows = Rows { targets, columns: part.columns(targets, logits.dim(1)?) };
     let (largest, own) = largest_and_own(&logits, &rows)?;
     let largest = (part.reduce)(&largest, Reduction::Max)?;

@@ -1,0 +1,134 @@
+//! The tokens of a sequence over ranks: logits, loss and gradients are those of one device.
+
+use super::compare::{GRADIENTS, assert_close, difference};
+use super::gradients::backward;
+use super::models::{Model, all, seed};
+use candle_core::{DType, Device, Tensor};
+use ch2_data_parallel::synchronise::synchronise;
+use ch3_tensor_parallel::Error;
+use ch3_tensor_parallel::context::{ContextParallel, zigzag};
+use ch3_tensor_parallel::core::Core;
+use collective::{Operation, Options, launch};
+use decoder::ops::IGNORED;
+use decoder::random::Rng;
+use decoder::split::Split;
+use decoder::{Context, Tokens};
+use std::sync::Arc;
+use training::gradients::Gradients;
+use training::{Named, accumulation::Loss, segments};
+
+const CP: [usize; 2] = [2, 4];
+/// Unequal, and no multiple of the chunks.
+const LENGTHS: [usize; 2] = [19, 13];
+
+fn targets(model: &Model) -> Vec<Vec<u32>> {
+    let mut rng = Rng::new(seed().wrapping_add(4_000));
+    let mut target = |_| if rng.below(6) > 0 { rng.below(model.config.vocab) as u32 } else { IGNORED };
+    LENGTHS.map(|length| (0..length).map(&mut target).collect()).to_vec()
+}
+
+fn padded(rows: &[Vec<u32>]) -> Vec<u32> {
+    let longest = rows.iter().map(Vec::len).max().unwrap();
+    rows.iter().flat_map(|row| row.iter().copied().chain(std::iter::repeat_n(IGNORED, longest - row.len()))).collect()
+}
+
+/// Loss and gradients on every rank.
+fn of_group(model: &Model, cp: usize) -> Vec<(Loss, Named)> {
+    let (rows, targets) = (model.rows(&LENGTHS), targets(model));
+    let count = targets.iter().flatten().filter(|&&target| target != IGNORED).count();
+    launch(cp, &Options::default(), |rank| {
+        let parallel = ContextParallel::new(Core::default(), rank.communicator(), &LENGTHS)?;
+        let decoder = model.load(DType::F64, &Split::whole());
+        let sink = Arc::new(Gradients::expected(&decoder, 1));
+        let ctx = Context::training(sink.clone()).with_split(parallel.split(Split::whole()));
+        let tokens = parallel.tokens(&rows, &Device::Cpu)?;
+        let own = parallel.own(&targets, IGNORED);
+        let (sum, counted) = segments::forward_backward(&decoder, &ctx, &tokens, &own, 1. / count as f64)?;
+        let (mut loss, mut gradients) = (Loss { sum, count: counted }, sink.finish()?);
+        synchronise(rank.communicator().as_ref(), &mut loss, &mut gradients).unwrap();
+        Ok::<_, Error>((loss, gradients))
+    })
+    .unwrap_or_else(|error| panic!("{}, cp {cp}: {error}", model.name))
+}
+
+/// Windows shorter than a chunk (of one token there is no gradient of the keys), of several chunks, and none.
+fn models() -> Vec<Model> {
+    let mut models = all();
+    for window in [2, 3, 11] {
+        let mut model = all().remove(11);
+        model.name = format!("{}, window {window}", model.name);
+        model.config.windows = vec![Some(window); model.config.layers];
+        models.push(model);
+    }
+    models
+}
+
+#[test]
+fn gradients_of_tokens_on_two_and_four_ranks_are_those_of_one_device() {
+    let (mut worst, mut runs) = (0f64, 0);
+    for model in models() {
+        let (rows, targets) = (model.rows(&LENGTHS), padded(&targets(&model)));
+        let rows: Vec<&[u32]> = rows.iter().map(Vec::as_slice).collect();
+        let tokens = Tokens::from_zero(&rows, &Device::Cpu).unwrap();
+        let (sum, expected) = backward(&model.load(DType::F64, &Split::whole()), Split::whole(), &tokens, &targets);
+        for cp in CP {
+            for (loss, found) in of_group(&model, cp) {
+                let what = format!("{}, cp {cp}", model.name);
+                assert!((loss.sum - sum).abs() <= 1e-12 * sum, "{what}: loss {}, expected {sum}", loss.sum);
+                worst = worst.max(assert_close(&what, &found, &expected, GRADIENTS));
+            }
+            runs += 1;
+        }
+    }
+    println!("{runs} runs, largest difference of a gradient {worst:.1e}");
+}
+
+#[test]
+fn the_logits_after_a_prompt_are_those_of_one_device() {
+    for model in models() {
+        let rows = model.rows(&LENGTHS);
+        let views: Vec<&[u32]> = rows.iter().map(Vec::as_slice).collect();
+        let tokens = Tokens::from_zero(&views, &Device::Cpu).unwrap();
+        let whole = model.load(DType::F64, &Split::whole());
+        let expected = whole.next_token_logits(&Context::inference(), &tokens, None).unwrap();
+        for cp in CP {
+            let ranks = launch(cp, &Options::default(), |rank| {
+                let parallel = ContextParallel::new(Core::default(), rank.communicator(), &LENGTHS)?;
+                let decoder = model.load(DType::F64, &Split::whole());
+                let ctx = Context::inference().with_split(parallel.split(Split::whole()));
+                let logits = decoder.next_token_logits(&ctx, &parallel.tokens(&rows, &Device::Cpu)?, None)?;
+                let mine = |row: usize| (parallel.last(row).0 == rank.rank()).then(|| logits.get(parallel.last(row).1));
+                let traffic = rank.traffic();
+                assert_eq!(traffic.calls(), traffic.of(Operation::SendReceive).0, "keys and values, nothing else");
+                assert_eq!(traffic.calls() as usize, (cp - 1) * model.config.layers);
+                Ok::<_, Error>((0..rows.len()).map(|row| mine(row).transpose()).collect::<Result<Vec<_>, _>>()?)
+            })
+            .unwrap();
+            for row in 0..rows.len() {
+                let found: Vec<Tensor> = ranks.iter().filter_map(|logits| logits[row].clone()).collect();
+                assert_eq!(found.len(), 1, "one rank has the last token");
+                let off = difference(&found[0], &expected.get(row).unwrap());
+                assert!(off <= 1e-12, "{}, cp {cp}, row {row}: {off:e}", model.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sequence_shorter_than_its_chunks_is_refused() {
+    let error = launch(4, &Options::default(), |rank| {
+        ContextParallel::new(Core::default(), rank.communicator(), &[100, 7])?;
+        Ok::<_, Error>(())
+    });
+    let message = error.unwrap_err().to_string();
+    assert!(message.contains("7 tokens") && message.contains("8 chunks"), "{message}");
+}
+
+#[test]
+fn consecutive_chunks_would_give_the_last_rank_almost_twice_the_work_of_the_mean() {
+    let (length, cp) = (32_768, 8);
+    let consecutive = zigzag::pairs(&[length - length / cp..length]);
+    let zigzag = zigzag::pairs(&zigzag::chunks_of_rank(length, cp, cp - 1));
+    let ratio = consecutive as f64 / zigzag as f64;
+    assert!((ratio - (2. - 1. / cp as f64)).abs() < 1e-3, "{ratio}");
+}
