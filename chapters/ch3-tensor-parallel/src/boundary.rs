@@ -11,10 +11,10 @@
 //! all-reduce is a reduce-scatter and an all-gather, so as many bytes are sent, and what lies between the blocks is held once instead of
 //! tp times.
 
-use crate::core::{Core, SEQUENCE};
+use crate::core::{Across, Core, SEQUENCE};
 use crate::error::in_decoder;
-use candle_core::backend::BackendStorage;
-use candle_core::{CpuStorage, InplaceOp1, Layout, Tensor};
+use crate::released::{fill, release};
+use candle_core::Tensor;
 use collective::Communicator;
 use decoder::split::{Block, Boundary, Partial};
 use decoder::{Context, Result};
@@ -28,12 +28,19 @@ pub(crate) struct TensorBoundary {
 
 impl Boundary for TensorBoundary {
     fn enter(&self, _: &Context, _: Block, x: Tensor) -> Result<Tensor> {
-        (self.core.f)(&self.group, &x).map_err(in_decoder)
+        crossed(self.core.f, &self.group, &x)
     }
 
     fn leave(&self, _: &Context, _: Block, partial: Partial) -> Result<Tensor> {
-        partial.reduce(|summand| (self.core.g)(&self.group, &summand).map_err(in_decoder))
+        partial.reduce(|summand| crossed(self.core.g, &self.group, &summand))
     }
+}
+
+/// `x` as `across` makes it. Nobody reads `x` again, not even a backward: the graph keeps it, but its memory can go.
+pub(crate) fn crossed(across: Across, group: &Arc<dyn Communicator>, x: &Tensor) -> Result<Tensor> {
+    let crossed = across(group, x).map_err(in_decoder)?;
+    release(x, &crossed)?;
+    Ok(crossed)
 }
 
 /// What the backward of a block's first products has of their input, which with sequence parallelism was gathered.
@@ -57,16 +64,17 @@ pub(crate) struct SequenceBoundary {
 
 impl Boundary for SequenceBoundary {
     fn enter(&self, ctx: &Context, _: Block, x: Tensor) -> Result<Tensor> {
-        let whole = (self.core.gather)(&self.group, &x).map_err(in_decoder)?;
-        if ctx.sink.is_some() && self.inputs == Inputs::Regathered {
-            *self.gathered.lock().unwrap_or_else(PoisonError::into_inner) = Some((whole.detach(), x.detach()));
+        if ctx.sink.is_none() || self.inputs == Inputs::Kept {
+            return crossed(self.core.gather, &self.group, &x);
         }
+        let whole = (self.core.gather)(&self.group, &x).map_err(in_decoder)?;
+        *self.gathered.lock().unwrap_or_else(PoisonError::into_inner) = Some((whole.detach(), x.detach()));
         Ok(whole)
     }
 
     fn leave(&self, _: &Context, _: Block, partial: Partial) -> Result<Tensor> {
         let gathered = self.gathered.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let sum = partial.reduce(|summand| (self.core.scatter)(&self.group, &summand).map_err(in_decoder))?;
+        let sum = partial.reduce(|summand| crossed(self.core.scatter, &self.group, &summand))?;
         match gathered {
             Some((whole, slice)) => self.forget_until_backward(sum, whole, slice),
             None => Ok(sum),
@@ -78,35 +86,14 @@ impl SequenceBoundary {
     /// Frees the memory of `whole` now, and fills it again when the backward of `sum` begins: before that of the block's products, which
     /// read it.
     fn forget_until_backward(&self, sum: Tensor, whole: Tensor, slice: Tensor) -> Result<Tensor> {
-        whole.inplace_op1(&Exchange(Mutex::new(None)))?;
+        release(&whole, &sum)?;
         let group = self.group.clone();
         let value = sum.detach().copy()?;
         let filled = decoder::ops::with_backward("regather", [&sum], value, move |_, _, dy| {
-            let again = group.all_gather(&slice, SEQUENCE)?;
-            whole.inplace_op1(&Exchange(Mutex::new(Some(again))))?;
+            fill(&whole, group.all_gather(&slice, SEQUENCE)?)?;
             Ok([Some(dy.clone())])
         })?;
+        release(&sum, &filled)?;
         Ok(filled)
-    }
-}
-
-/// Gives a tensor the memory of another, or none.
-struct Exchange(Mutex<Option<Tensor>>);
-
-impl InplaceOp1 for Exchange {
-    fn name(&self) -> &'static str {
-        "exchange"
-    }
-
-    fn cpu_fwd(&self, storage: &mut CpuStorage, _: &Layout) -> candle_core::Result<()> {
-        let given = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        *storage = match given {
-            None => CpuStorage::U8(Vec::new()),
-            Some(tensor) => match &*tensor.storage_and_layout().0 {
-                candle_core::Storage::Cpu(given) => given.try_clone(tensor.layout())?,
-                _ => candle_core::bail!("inputs are gathered again on the CPU only"),
-            },
-        };
-        Ok(())
     }
 }

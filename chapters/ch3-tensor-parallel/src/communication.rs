@@ -183,13 +183,17 @@ impl Predictor {
 
     /// Gathering all weights or gradients to full tensors, of `width` bytes per element.
     pub fn gathering(&self, width: usize) -> Vec<Exchange> {
-        let (layout, tp) = (&self.layout, self.layout.tp());
-        let cut = layout.weights().filter(|weight| layout.held(weight.role) != Held::Replicated);
-        let one = |weight| {
-            let parts: Vec<_> = (0..tp).map(|rank| layout.elements(weight, rank)).collect();
-            self.all_gather_of("full tensors", &parts, width, 1)
+        self.layout.weights().flat_map(|weight| self.gathering_of(&weight.name, width)).collect()
+    }
+
+    /// Gathering the weight of this name, or its gradient; none if every rank has all of it.
+    pub fn gathering_of(&self, name: &str, width: usize) -> Vec<Exchange> {
+        let layout = &self.layout;
+        let Some(weight) = layout.weight(name).filter(|weight| layout.held(weight.role) != Held::Replicated) else {
+            return Vec::new();
         };
-        cut.map(one).collect()
+        let parts: Vec<_> = (0..layout.tp()).map(|rank| layout.elements(weight, rank)).collect();
+        vec![self.all_gather_of("full tensors", &parts, width, 1)]
     }
 
     fn hidden(&self, tokens: Tokens) -> usize {

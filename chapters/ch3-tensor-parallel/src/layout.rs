@@ -119,6 +119,14 @@ impl Layout {
         }
     }
 
+    /// The sizes of what a rank holds, as if it were a model: its heads, its width, its entries of the vocabulary.
+    pub fn of_rank(&self, rank: usize) -> Config {
+        let mut config = self.config.clone();
+        (config.heads, config.kv_heads) = (self.heads(), self.kv_heads());
+        (config.ffn, config.vocab) = (self.ffn(), self.vocab(rank).len());
+        config
+    }
+
     /// Elements of `weight` on a rank.
     pub fn elements(&self, weight: &WeightSpec, rank: usize) -> usize {
         part_of_rank(self, weight, rank).shape(&weight.shape).iter().product()

@@ -11,7 +11,8 @@
 //! - [`gradients`]: which gradients must still be summed, and the norm over all ranks; [`whole`]: back to full tensors by their
 //!   checkpoint names, and to one ordinary folder;
 //! - [`context`]: the tokens of a long prompt over ranks;
-//! - [`communication`]: what all of this must send.
+//! - [`communication`], [`memory`]: what all of this must send and hold;
+//! - [`serve`], [`train`]: one rank at work; [`variant`]: tensor parallelism beside the other layouts.
 
 pub mod boundary;
 pub mod communication;
@@ -20,7 +21,12 @@ pub mod core;
 mod error;
 pub mod gradients;
 pub mod layout;
+pub mod memory;
+mod released;
+pub mod serve;
 pub mod tensor_parallel;
+pub mod train;
+pub mod variant;
 pub mod vocabulary;
 pub mod whole;
 

@@ -5,6 +5,7 @@
 //! - **Loss**: three numbers per token are reduced (largest logit, sum of exponentials, the target's logit). The logits of a training step,
 //!   its largest tensor, are never gathered.
 
+use crate::boundary::crossed;
 use crate::core::Core;
 use crate::error::in_decoder;
 use crate::layout::Layout;
@@ -55,7 +56,7 @@ impl Vocabulary for TensorVocabulary {
         self.check(ids)?;
         let summand = ops::embedding_of_part(ctx, ids, weight, self.first(), dtype)?;
         let leave = if self.sequence_parallel { self.core.scatter } else { self.core.g };
-        leave(&self.group, &summand).map_err(in_decoder)
+        crossed(leave, &self.group, &summand)
     }
 
     fn logits(&self, ctx: &Context, x: &Tensor, weight: &Parameter) -> Result<Tensor> {

@@ -139,7 +139,6 @@ impl Run {
         rows: Range<usize>,
         synchronise: impl FnOnce(&mut Loss, &mut Named) -> Result<(), E>,
     ) -> Result<Record, E> {
-<<<<<<< HEAD
         self.step_by(|run| {
             let count = run.batches.batch(run.step).count();
             let micro_batches = run.batches.rows(run.step, rows)?.split(run.plan.micro_batches);
@@ -163,31 +162,6 @@ impl Run {
         let count = self.batches.batch(self.step).count();
         let Computed { loss, gradients, norm } = compute(self)?;
         clip::check_loss(loss.mean(), self.step)?;
-=======
-        self.step_of_part(rows, synchronise, |gradients, step| Ok(clip::sum_of_squares(gradients, step)?))
-    }
-
-    /// [`Run::step_with`] on a rank that holds a part of the model. Its own gradients are not all there are, so `sum_of_squares` says what
-    /// the squares of all of them, each counted once, add up to; it gets the synchronised gradients and the number of the step.
-    ///
-    /// # Errors
-    /// As [`Run::step_with`], or `sum_of_squares` failed.
-    pub fn step_of_part<E: From<Error>>(
-        &mut self,
-        rows: Range<usize>,
-        synchronise: impl FnOnce(&mut Loss, &mut Named) -> Result<(), E>,
-        sum_of_squares: impl FnOnce(&Named, u64) -> Result<f64, E>,
-    ) -> Result<Record, E> {
-        let start = Instant::now();
-        let count = self.batches.batch(self.step).count();
-        let micro_batches = self.batches.rows(self.step, rows)?.split(self.plan.micro_batches);
-        let (mut loss, mut gradients) = self.backward(&micro_batches, count)?;
-        synchronise(&mut loss, &mut gradients)?;
-        if let Err(error) = clip::check_loss(loss.mean(), self.step) {
-            return Err(diagnosis::of_loss(error, &self.model, &self.context, &micro_batches).into());
-        }
-        let norm = sum_of_squares(&gradients, self.step)?.sqrt();
->>>>>>> 859d412 (Chapter 3: layout, f and g, vocabulary in parts, gradients over the group; parity with one device)
         let scale = self.plan.clip.map_or(Ok(1.0), |most| clip::coefficient(norm, most))?;
         let learning_rate = self.plan.schedule.learning_rate(self.step);
         self.optimiser.step(&self.parameters, &gradients, learning_rate, scale)?;

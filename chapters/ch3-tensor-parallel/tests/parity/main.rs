@@ -10,6 +10,7 @@ mod compare;
 mod context;
 mod folders;
 mod gradients;
+mod holding;
 mod mistakes;
 mod models;
 mod ranks;

@@ -4,6 +4,7 @@ use super::compare::{WEIGHTS, assert_close};
 use super::models::{Model, cases, seed};
 use super::ranks::{FORMS, on_ranks};
 use candle_core::DType;
+use ch3_tensor_parallel::train::Trainer;
 use ch3_tensor_parallel::{Error, TensorParallel};
 use decoder::random::Rng;
 use decoder::split::Split;
@@ -45,13 +46,9 @@ fn run(model: &Model, decoder: Decoder, split: Split) -> Run {
 /// Losses, norms and full weights.
 fn of_rank(model: &Model, tensor: &TensorParallel) -> Result<(Vec<(f64, f64)>, Named), Error> {
     let mut run = run(model, model.load(DType::F64, &tensor.training_split()), tensor.training_split());
-    let mut records = Vec::new();
+    let (mut trainer, mut records) = (Trainer::new(tensor, None), Vec::new());
     for _ in 0..STEPS {
-        let record = run.step_of_part(
-            0..plan().batch,
-            |_, gradients| tensor.synchronise(gradients),
-            |gradients, step| tensor.sum_of_squares(gradients, step),
-        )?;
+        let record = trainer.step(&mut run)?;
         records.push((record.loss, record.norm));
     }
     Ok((records, tensor.gather(run.parameters())?))
