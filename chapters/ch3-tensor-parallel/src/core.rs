@@ -9,6 +9,7 @@ use crate::layout::{self, Layout};
 use candle_core::Tensor;
 use collective::{Communicator, autograd};
 use decoder::weights::{Part, Role, WeightSpec};
+use lab::flags::WithFlags;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -41,6 +42,17 @@ pub struct Core {
     pub summed_over: SummedOver,
     /// Which tokens of a long sequence a rank computes.
     pub chunks_of_rank: ChunksOfRank,
+}
+
+impl Core {
+    /// What `--with` names.
+    ///
+    /// # Errors
+    /// No chapter up to this one has such an exercise or bug.
+    pub fn choose(with: &WithFlags) -> lab::Result<Self> {
+        with.choice(&Vec::new())?;
+        Ok(Self::default())
+    }
 }
 
 impl Default for Core {

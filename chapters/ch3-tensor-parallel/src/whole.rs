@@ -35,7 +35,9 @@ impl TensorParallel {
             }
         }
         if writes {
-            save_folder(folder, &self.layout.config().to_json()?, full)?;
+            let mut config = self.layout.config().clone();
+            config.dtype = parts.values().next().map(Tensor::dtype);
+            save_folder(folder, &config.to_json()?, full)?;
         }
         // Nobody reads before it is written.
         Ok(self.group.barrier()?)

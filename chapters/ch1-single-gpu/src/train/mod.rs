@@ -7,7 +7,7 @@ mod flags;
 mod result;
 
 pub use flags::{Hyperparameters, TrainFlags, in_terms_of_flags};
-pub use result::{Outcome, save};
+pub use result::{Outcome, save, save_companions};
 
 use crate::stories;
 use anyhow::Context as _;
@@ -15,7 +15,7 @@ use decoder::split::Split;
 use decoder::tokenizer::Tokenizer;
 use decoder::weights::Weights;
 use decoder::weights::random::Random;
-use decoder::{Context, Decoder};
+use decoder::Decoder;
 use lab::loaded::Described;
 use lab::numbers;
 use std::io::Write;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 use training::accumulation::evaluate;
 use training::data::{Batches, TokenData};
 use training::interrupt::Interrupt;
-use training::journal::{End, Journal};
+use training::journal::{End, Journal, Resumed};
 use training::metrics::Record;
 use training::plan::Plan;
 use training::run::Run;
@@ -70,8 +70,16 @@ impl TrainFlags {
     /// # Errors
     /// A weight is missing or has another shape.
     pub fn first_weights(&self, described: &Described) -> anyhow::Result<Decoder> {
+        self.first_weights_of(described, &Split::whole())
+    }
+
+    /// The part of the model that `split` places here, at its first step.
+    ///
+    /// # Errors
+    /// As [`TrainFlags::first_weights`].
+    pub fn first_weights_of(&self, described: &Described, split: &Split) -> anyhow::Result<Decoder> {
         let Described { config, dtype, device, .. } = described;
-        Ok(Decoder::load(config, &*self.weights(described)?, *dtype, device, &Split::whole())?)
+        Ok(Decoder::load(config, &*self.weights(described)?, *dtype, device, split)?)
     }
 
     /// The journal in `folder`: a new one, or that of the run to go on with, whose state `run` then has.
@@ -105,6 +113,12 @@ impl TrainFlags {
     /// The run there is of other settings, or no checkpoint is usable.
     pub fn go_on(&self, folder: &Path, run: &mut Run) -> anyhow::Result<Journal> {
         let (journal, resumed) = Journal::resume(folder, run, self.checkpoint_every())?;
+        self.say_resumed(folder, &resumed);
+        Ok(journal)
+    }
+
+    /// Says on stderr where a run goes on.
+    pub fn say_resumed(&self, folder: &Path, resumed: &Resumed) {
         let mut stderr = std::io::stderr();
         for skipped in &resumed.skipped {
             let _ = writeln!(stderr, "not used: {}: {}", skipped.path.display(), skipped.reason);
@@ -113,10 +127,9 @@ impl TrainFlags {
             Some(path) => writeln!(stderr, "resuming after {} steps, from {}", resumed.step, path.display()),
             None => writeln!(stderr, "no checkpoint in {} yet: starting at step 0", folder.display()),
         };
-        Ok(journal)
     }
 
-    /// The loss on other stories; `None` for a corpus of the user's.
+    /// The loss on other stories; `None` for a corpus of the user's. Ranks that hold parts of the model must all ask for it.
     ///
     /// # Errors
     /// The forward failed.
@@ -131,7 +144,7 @@ impl TrainFlags {
         let data = TokenData::new(ids, described.config.vocab)?;
         let batches = Batches::new(Arc::new(data), self.seed, rows, seq)?;
         let all = (0..batches.windows() / rows as u64).map(|step| batches.batch(step));
-        Ok(Some(evaluate(run.model(), &Context::inference(), all)?.mean()))
+        Ok(Some(evaluate(run.model(), run.context(), all)?.mean()))
     }
 
     /// Writes the trained model where `--save` says, if the run came to its end.

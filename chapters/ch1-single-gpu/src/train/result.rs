@@ -97,6 +97,14 @@ pub fn save(run: &Run, source: &Source, folder: &Path) -> anyhow::Result<()> {
     config.dtype = run.parameters().values().next().map(|parameter| parameter.dtype());
     let weights = run.parameters().iter().map(|(name, value)| (name.to_string(), value.clone()));
     save_folder(folder, &config.to_json()?, weights)?;
+    save_companions(source, folder)
+}
+
+/// Copies what belongs to a model beside its weights, such as its tokenizer, from where the training began.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn save_companions(source: &Source, folder: &Path) -> anyhow::Result<()> {
     let Source::Folder(from) = source else { return Ok(()) };
     let canonical = |path: &Path| path.canonicalize().map_err(decoder::Error::file("find", path));
     if canonical(from)? == canonical(folder)? {

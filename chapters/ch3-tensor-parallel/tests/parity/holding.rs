@@ -50,7 +50,10 @@ fn generating_holds_the_own_weights_and_keys_to_the_byte() {
                 let measured = snapshot.of(kind).current;
                 let exact = kind == Kind::KvCache;
                 let close = (measured as f64 / bytes as f64 - 1.).abs() < 0.01;
-                assert!(if exact { measured == bytes } else { close }, "tp {tp}, {kind}: {measured}, {bytes} predicted");
+                assert!(
+                    if exact { measured == bytes } else { close },
+                    "tp {tp}, {kind}: {measured}, {bytes} predicted"
+                );
             }
             drop((decoder, cache));
             Ok(())

@@ -18,7 +18,7 @@ pub use cluster::{ClockChoice, ClusterFlags, FailureFlags, InjectedFailure};
 pub use device::{DeviceChoice, DeviceFlags, DtypeChoice};
 pub use model::{BUNDLED, ModelFlags, assets};
 pub use output::{MemoryFlags, OutputFlags, TraceFlags};
-pub use parallel::DataParallelFlags;
+pub use parallel::{DataParallelFlags, TensorParallelFlags};
 pub use random::RandomFlags;
 pub use sampling::SamplingFlags;
 pub use with::WithFlags;

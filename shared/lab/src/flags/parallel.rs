@@ -3,7 +3,7 @@
 use crate::{Error, Result};
 use clap::Args;
 
-/// Replicas unless `--dp` says otherwise.
+/// Ranks of an axis unless its flag says otherwise.
 const DEFAULT: usize = 2;
 
 /// Data parallelism.
@@ -33,6 +33,14 @@ impl DataParallelFlags {
         };
         Err(Error::Flag { flag: "--dp", found: dp.to_string(), expected })
     }
+}
+
+/// Tensor parallelism. Which numbers of ranks fit is the model's to say.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct TensorParallelFlags {
+    /// Tensor-parallel ranks: each holds a part of every layer
+    #[arg(long, visible_alias = "tensor-parallel-size", value_name = "RANKS", default_value_t = DEFAULT)]
+    pub tp: usize,
 }
 
 #[cfg(test)]

@@ -1,0 +1,53 @@
+//! The subcommands of `cargo ch3`: flags → layout → ranks → result → shown.
+
+mod communication;
+mod generate;
+mod gradients;
+mod score;
+mod sequence;
+mod train;
+
+use clap::{Parser, Subcommand};
+use lab::program::Output;
+
+/// Chapter 3: how does tensor parallelism decompose one layer? Every rank computes all tokens with a part of every matrix.
+#[derive(Parser, Debug)]
+#[command(name = "ch3", bin_name = "cargo ch3", version, max_term_width = 120)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Continue prompts on ranks that share every layer: the text of one device
+    Generate(generate::Generate),
+    /// How likely the model finds some texts
+    Score(score::ScoreCommand),
+    /// One backward: loss, and the norm of every parameter's gradient, gathered
+    Gradients(gradients::GradientsCommand),
+    /// Train on ranks that share every layer: exactly what one device does
+    Train(Box<train::Train>),
+    /// Which reductions a step makes: calls and bytes, predicted and counted, and their time over several links
+    Communication(communication::Communication),
+}
+
+/// What is computed on if no text is given: sentences as the bundled model knows them, unequally long.
+const DEFAULT_TEXTS: [&str; 4] =
+    ["the dog ran home", "the cat sat on the mat.", "the bird", "the girl went to the park and"];
+
+impl Cli {
+    /// Runs the subcommand; without one, the guided tour.
+    ///
+    /// # Errors
+    /// Whatever went wrong, with context.
+    pub fn run(self, out: &mut Output) -> anyhow::Result<()> {
+        match self.command {
+            Command::Generate(command) => command.run(out),
+            Command::Score(command) => command.run(out),
+            Command::Gradients(command) => command.run(out),
+            Command::Train(command) => command.run(out),
+            Command::Communication(command) => command.run(out),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What the ranks of a run held and sent, beside what they had to.
+
+use super::Job;
+use ch1_single_gpu::train::Outcome;
+use ch2_data_parallel::traffic::Volume;
+use collective::Traffic;
+use lab::compared::Unit;
+use lab::program::Output;
+use lab::{Compared, Comparison, Table, numbers};
+use ledger::{Bytes, Kind, Snapshot};
+use serde_json::{Value, json};
+use std::io::Write;
+use training::journal::End;
+use training::run::Run;
+
+/// What one rank leaves behind.
+pub(super) struct RankResult {
+    /// The step that it began with.
+    pub(super) first: u64,
+    pub(super) end: End,
+    pub(super) predicted: Volume,
+    pub(super) traffic: Traffic,
+    pub(super) memory: Option<Snapshot>,
+    /// By its clock, from the first step on.
+    pub(super) seconds: f64,
+    /// Mean loss on other text, the same on every rank.
+    pub(super) held_out: Option<f64>,
+    /// Rank 0's, with its part of the model.
+    pub(super) run: Option<Run>,
+}
+
+/// All ranks of a run.
+pub(super) struct Ranks<'a> {
+    pub(super) job: &'a Job,
+    pub(super) clock: String,
+    pub(super) ranks: Vec<RankResult>,
+}
+
+impl Ranks<'_> {
+    /// The document of one device, and what is new with several.
+    pub(super) fn document(&self, outcome: &Outcome) -> Value {
+        let mut document = outcome.document();
+        let ranks = self.ranks.iter().map(|rank| {
+            json!({
+                "sent": rank.traffic.sent().total(),
+                "predicted_sent": rank.predicted.sent.total(),
+                "calls": rank.traffic.calls(),
+                "predicted_calls": rank.predicted.calls,
+                "device_peak": rank.memory.as_ref().map(|memory| memory.device().peak),
+                "seconds": rank.seconds,
+            })
+        });
+        document["tp"] = json!(self.ranks.len());
+        document["sequence_parallel"] = json!(self.job.sequence.sequence_parallel);
+        document["algorithm"] = json!(self.job.options.algorithm.name());
+        document["clock"] = json!(self.clock);
+        document["ranks"] = ranks.collect();
+        document
+    }
+
+    pub(super) fn write(&self, out: &mut Output) -> anyhow::Result<()> {
+        let (tp, steps) = (self.ranks.len(), self.job.plan.steps.saturating_sub(self.ranks[0].first));
+        writeln!(out, "\n{tp} ranks, {}; sent by each, in {steps} steps:\n", self.job.options.algorithm)?;
+        writeln!(out, "{}\n", self.traffic())?;
+        if self.ranks.iter().any(|rank| rank.memory.is_some()) {
+            writeln!(out, "held by each, at most:\n\n{}\n", self.memory())?;
+        }
+        let slowest = self.ranks.iter().map(|rank| rank.seconds).fold(0.0, f64::max);
+        let each = numbers::seconds(slowest / steps.max(1) as f64);
+        writeln!(out, "a step takes {each} on {}", self.clock)?;
+        Ok(())
+    }
+
+    /// Bytes and calls of each rank: predicted, counted.
+    fn traffic(&self) -> Comparison {
+        self.ranks.iter().enumerate().fold(Comparison::default(), |comparison, (rank, result)| {
+            let (calls, sent) = (result.traffic.calls(), result.traffic.sent().total());
+            let predicted = result.predicted;
+            comparison
+                .with(Compared::exact(format!("rank {rank}: calls"), predicted.calls, Some(calls), Unit::Count))
+                .with(Compared::exact(format!("rank {rank}: bytes"), predicted.sent.total(), Some(sent), Unit::Bytes))
+        })
+    }
+
+    /// Bytes of each rank by kind.
+    fn memory(&self) -> Table {
+        let kinds = [Kind::Weights, Kind::Gradients, Kind::Optimiser, Kind::Activations, Kind::Communication];
+        let names = kinds.iter().map(|kind| kind.name());
+        let mut table = Table::new(["rank"].into_iter().chain(names).chain(["device"]));
+        for (rank, result) in self.ranks.iter().enumerate() {
+            let Some(memory) = &result.memory else { continue };
+            let cells = kinds.iter().map(|&kind| memory.of(kind)).chain([memory.device()]);
+            let cells = cells.map(|usage| Bytes(usage.peak).to_string());
+            table.push([rank.to_string()].into_iter().chain(cells));
+        }
+        table
+    }
+}
