@@ -12,6 +12,7 @@ use crate::layout::{Held, Layout};
 use ch2_data_parallel::traffic::Volume;
 use collective::volume::{self, Place};
 use collective::{Algorithm, Operation, Sent, Topology, Traffic, chunks};
+use decoder::Config;
 use std::sync::Arc;
 
 /// Some calls of one kind.
@@ -226,6 +227,19 @@ impl Predictor {
 
 fn exchange(what: &'static str, operation: Operation, payload: usize, sent: Sent, calls: u64) -> Exchange {
     Exchange { what, operation, volume: Volume { calls: 1, payload: payload as u64, sent }.times(calls) }
+}
+
+/// What a rank at `place` sends around the ring of context parallelism in one forward: keys and values of `sequences` sequences, two rows
+/// each, in every layer to every other rank. `seq[rank]` is how many tokens a row of that rank has, padding included.
+pub fn ring(place: &Place, config: &Config, sequences: usize, seq: &[usize], element: usize) -> Volume {
+    let (rank, size) = (place.rank(), place.size());
+    let step = |step: usize| {
+        let source = (rank + size - step) % size;
+        let elements = 2 * 2 * sequences * seq[source] * config.kv_width();
+        let sent = volume::send(place, (rank + 1) % size, elements, element);
+        Volume { calls: 1, payload: (elements * element) as u64, sent }
+    };
+    (0..size - 1).map(step).sum::<Volume>().times(config.layers as u64)
 }
 
 /// What was counted of an operation: to be compared with [`of_operation`].

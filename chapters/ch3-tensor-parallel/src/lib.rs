@@ -12,9 +12,11 @@
 //!   checkpoint names, and to one ordinary folder;
 //! - [`context`]: the tokens of a long prompt over ranks;
 //! - [`communication`], [`memory`]: what all of this must send and hold;
+//! - [`anatomy`]: one layer, cut, to look at;
 //! - [`serve`], [`train`]: one rank at work; [`variant`]: tensor parallelism beside the other layouts;
 //! - [`commands`]: what `cargo ch3 …` runs, one file per subcommand.
 
+pub mod anatomy;
 pub mod boundary;
 pub mod commands;
 pub mod communication;

@@ -3,8 +3,11 @@
 mod communication;
 mod generate;
 mod gradients;
+mod long;
+mod memory;
 mod score;
 mod sequence;
+mod split;
 mod train;
 
 use clap::{Parser, Subcommand};
@@ -28,6 +31,12 @@ enum Command {
     Gradients(gradients::GradientsCommand),
     /// Train on ranks that share every layer: exactly what one device does
     Train(Box<train::Train>),
+    /// One feed-forward network and one attention block, cut: who holds what, summands before, the result after
+    Split(split::SplitCommand),
+    /// What a rank holds against tp: predicted, measured, and whether it fits
+    Memory(memory::Memory),
+    /// A long prompt over context-parallel ranks: keys and values, work, and bytes around the ring
+    Long(long::Long),
     /// Which reductions a step makes: calls and bytes, predicted and counted, and their time over several links
     Communication(communication::Communication),
 }
@@ -47,6 +56,9 @@ impl Cli {
             Command::Score(command) => command.run(out),
             Command::Gradients(command) => command.run(out),
             Command::Train(command) => command.run(out),
+            Command::Split(command) => command.run(out),
+            Command::Memory(command) => command.run(out),
+            Command::Long(command) => command.run(out),
             Command::Communication(command) => command.run(out),
         }
     }

@@ -4,6 +4,7 @@
 //! attention needs the keys of others: they go around a [`ring`], while each rank attends to what it has. [`zigzag`] says which tokens a
 //! rank gets, so that all have equally much to do.
 
+pub mod cache;
 pub mod ring;
 pub mod zigzag;
 
