@@ -11,7 +11,7 @@
 //! all-reduce is a reduce-scatter and an all-gather, so as many bytes are sent, and what lies between the blocks is held once instead of
 //! tp times.
 
-use crate::core::{Across, Core, SEQUENCE};
+use crate::core::{Across, Core, SEQUENCE, gather, scatter};
 use crate::error::in_decoder;
 use crate::released::{fill, release};
 use candle_core::Tensor;
@@ -28,11 +28,11 @@ pub(crate) struct TensorBoundary {
 
 impl Boundary for TensorBoundary {
     fn enter(&self, _: &Context, _: Block, x: Tensor) -> Result<Tensor> {
-        crossed(self.core.f, &self.group, &x)
+        crossed(self.core.conjugates.f, &self.group, &x)
     }
 
     fn leave(&self, _: &Context, _: Block, partial: Partial) -> Result<Tensor> {
-        partial.reduce(|summand| crossed(self.core.g, &self.group, &summand))
+        partial.reduce(|summand| crossed(self.core.conjugates.g, &self.group, &summand))
     }
 }
 
@@ -55,7 +55,6 @@ pub enum Inputs {
 
 /// f and g with sequence parallelism.
 pub(crate) struct SequenceBoundary {
-    pub(crate) core: Core,
     pub(crate) group: Arc<dyn Communicator>,
     pub(crate) inputs: Inputs,
     /// Between `enter` and `leave` of one block: what was gathered, and the slice that it was gathered from.
@@ -65,16 +64,16 @@ pub(crate) struct SequenceBoundary {
 impl Boundary for SequenceBoundary {
     fn enter(&self, ctx: &Context, _: Block, x: Tensor) -> Result<Tensor> {
         if ctx.sink.is_none() || self.inputs == Inputs::Kept {
-            return crossed(self.core.gather, &self.group, &x);
+            return crossed(gather, &self.group, &x);
         }
-        let whole = (self.core.gather)(&self.group, &x).map_err(in_decoder)?;
+        let whole = gather(&self.group, &x).map_err(in_decoder)?;
         *self.gathered.lock().unwrap_or_else(PoisonError::into_inner) = Some((whole.detach(), x.detach()));
         Ok(whole)
     }
 
     fn leave(&self, _: &Context, _: Block, partial: Partial) -> Result<Tensor> {
         let gathered = self.gathered.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let sum = partial.reduce(|summand| crossed(self.core.scatter, &self.group, &summand))?;
+        let sum = partial.reduce(|summand| crossed(scatter, &self.group, &summand))?;
         match gathered {
             Some((whole, slice)) => self.forget_until_backward(sum, whole, slice),
             None => Ok(sum),

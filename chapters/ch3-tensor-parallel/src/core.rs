@@ -3,12 +3,13 @@
 //! Everything that runs tensor-parallel gets a [`Core`] and calls through it. `--with homework` puts the learner's functions there,
 //! `--with bug:NAME` a typical mistake.
 
-use crate::context::zigzag;
-use crate::gradients::{self, Summed};
-use crate::layout::{self, Layout};
+use crate::exercises::{CHUNKS_OF_RANK, CONJUGATES, PART_OF_RANK, SUMMED_OVER, exercises};
+use crate::gradients::Summed;
+use crate::layout::Layout;
 use candle_core::Tensor;
 use collective::{Communicator, autograd};
 use decoder::weights::{Part, Role, WeightSpec};
+use lab::exercises::{Choice, Exercises};
 use lab::flags::WithFlags;
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,22 +26,25 @@ pub type SummedOver = fn(&Layout, Role, bool) -> Summed;
 /// `(tokens, ranks, rank)` → the two chunks of a long sequence that this rank computes.
 pub type ChunksOfRank = fn(usize, usize, usize) -> [Range<usize>; 2];
 
-/// The chapter's functions.
+/// f and g: two halves of one idea.
 #[derive(Clone, Copy, Debug)]
-pub struct Core {
-    /// Which part of a weight a rank holds.
-    pub part_of_rank: PartOfRank,
+pub struct Conjugates {
     /// Before a column-parallel product, `[batch, seq, hidden]` → the same: identity forward, all-reduce backward.
     pub f: Across,
     /// After a row-parallel product, `[batch, seq, hidden]` → the same: all-reduce forward, identity backward.
     pub g: Across,
-    /// f with sequence parallelism, `[batch, seq / tp, hidden]` → `[batch, seq, hidden]`.
-    pub gather: Across,
-    /// g with sequence parallelism, `[batch, seq, hidden]` → `[batch, seq / tp, hidden]`.
-    pub scatter: Across,
-    /// Which gradients are sums over ranks.
+}
+
+/// The chapter's functions.
+#[derive(Clone, Copy, Debug)]
+pub struct Core {
+    /// Exercise 3.2, [`crate::layout::part_of_rank`]: which part of a weight a rank holds.
+    pub part_of_rank: PartOfRank,
+    /// Exercise 3.3: f and g.
+    pub conjugates: Conjugates,
+    /// Exercise 3.5, [`crate::gradients::summed_over`]: which gradients are sums over ranks.
     pub summed_over: SummedOver,
-    /// Which tokens of a long sequence a rank computes.
+    /// Exercise 3.7, [`crate::context::zigzag::chunks_of_rank`]: which tokens of a long sequence a rank computes.
     pub chunks_of_rank: ChunksOfRank,
 }
 
@@ -50,23 +54,46 @@ impl Core {
     /// # Errors
     /// No chapter up to this one has such an exercise or bug.
     pub fn choose(with: &WithFlags) -> lab::Result<Self> {
-        with.choice(&Vec::new())?;
-        Ok(Self::default())
+        Ok(Self::of(&with.choice(&known())?))
+    }
+
+    /// What `choice` names: for a chapter that builds on this one.
+    pub fn of(choice: &Choice) -> Self {
+        Self {
+            part_of_rank: PART_OF_RANK.choose(choice),
+            conjugates: CONJUGATES.choose(choice),
+            summed_over: SUMMED_OVER.choose(choice),
+            chunks_of_rank: CHUNKS_OF_RANK.choose(choice),
+        }
     }
 }
 
 impl Default for Core {
+    /// The reference.
     fn default() -> Self {
-        Self {
-            part_of_rank: layout::part_of_rank,
-            f: autograd::copy_to_group,
-            g: autograd::reduce_from_group,
-            gather: |group, x| autograd::gather_from_group(group, x, SEQUENCE),
-            scatter: |group, x| autograd::reduce_scatter_to_group(group, x, SEQUENCE),
-            summed_over: gradients::summed_over,
-            chunks_of_rank: zigzag::chunks_of_rank,
-        }
+        Self::of(&Choice::default())
     }
+}
+
+/// The exercises of this chapter and of those that it builds on.
+fn known() -> Exercises {
+    [ch1_single_gpu::exercises::exercises(), ch2_data_parallel::exercises::exercises(), exercises()].concat()
+}
+
+/// f with sequence parallelism, `[batch, seq / tp, hidden]` → `[batch, seq, hidden]`: all-gather forward, reduce-scatter backward.
+///
+/// # Errors
+/// Another rank failed.
+pub fn gather(group: &Arc<dyn Communicator>, x: &Tensor) -> collective::Result<Tensor> {
+    autograd::gather_from_group(group, x, SEQUENCE)
+}
+
+/// g with sequence parallelism, `[batch, seq, hidden]` → `[batch, seq / tp, hidden]`: reduce-scatter forward, all-gather backward.
+///
+/// # Errors
+/// Another rank failed.
+pub fn scatter(group: &Arc<dyn Communicator>, x: &Tensor) -> collective::Result<Tensor> {
+    autograd::reduce_scatter_to_group(group, x, SEQUENCE)
 }
 
 /// The dimension of tokens in `[batch, seq, hidden]`.

@@ -4,7 +4,7 @@
 //! entries of the vocabulary. What each computes is a summand, and the ranks add twice per layer. The lesson is the `README.md` of this
 //! crate.
 //!
-//! - [`core`]: the chapter's own functions, which an exercise may replace;
+//! - [`core`]: the chapter's own functions as values, which exercises replace; [`exercises`]: their tables; [`homework`]: your code;
 //! - [`layout`]: which part of which weight a rank holds, decided from the config alone;
 //! - [`boundary`]: f and g, and their forms with sequence parallelism; [`vocabulary`]: embedding, logits and loss over parts of the
 //!   vocabulary; [`tensor_parallel`]: all of these as one [`Split`](decoder::split::Split) of the decoder;
@@ -23,7 +23,9 @@ pub mod communication;
 pub mod context;
 pub mod core;
 mod error;
+pub mod exercises;
 pub mod gradients;
+pub mod homework;
 pub mod layout;
 pub mod memory;
 mod released;

@@ -70,9 +70,7 @@ impl TensorParallel {
         let (core, group, layout) = (self.core, self.group.clone(), self.layout.clone());
         let boundary: Arc<dyn Boundary> = match sequence {
             None => Arc::new(TensorBoundary { core, group: group.clone() }),
-            Some(inputs) => {
-                Arc::new(SequenceBoundary { core, group: group.clone(), inputs, gathered: Mutex::new(None) })
-            }
+            Some(inputs) => Arc::new(SequenceBoundary { group: group.clone(), inputs, gathered: Mutex::new(None) }),
         };
         Split {
             placement: Arc::new(TensorPlacement { core, layout: layout.clone(), rank: group.rank() }),

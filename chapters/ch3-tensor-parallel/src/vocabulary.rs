@@ -6,7 +6,7 @@
 //!   its largest tensor, are never gathered.
 
 use crate::boundary::crossed;
-use crate::core::Core;
+use crate::core::{Core, gather, scatter};
 use crate::error::in_decoder;
 use crate::layout::Layout;
 use candle_core::{D, DType, Tensor};
@@ -33,7 +33,7 @@ impl TensorVocabulary {
 
     /// Hidden states before the head, as before any column-parallel product.
     fn entered(&self, x: &Tensor) -> Result<Tensor> {
-        let enter = if self.sequence_parallel { self.core.gather } else { self.core.f };
+        let enter = if self.sequence_parallel { gather } else { self.core.conjugates.f };
         enter(&self.group, x).map_err(in_decoder)
     }
 
@@ -55,7 +55,7 @@ impl Vocabulary for TensorVocabulary {
     fn embed(&self, ctx: &Context, ids: &Tensor, weight: &Parameter, dtype: DType) -> Result<Tensor> {
         self.check(ids)?;
         let summand = ops::embedding_of_part(ctx, ids, weight, self.first(), dtype)?;
-        let leave = if self.sequence_parallel { self.core.scatter } else { self.core.g };
+        let leave = if self.sequence_parallel { scatter } else { self.core.conjugates.g };
         crossed(leave, &self.group, &summand)
     }
 
