@@ -12,13 +12,13 @@ pub enum Error {
     Collective(#[from] collective::Error),
     /// The rank's own computation failed.
     #[error(transparent)]
-    Training(#[from] training::Error),
+    Training(Box<training::Error>),
     /// A model or batch is not usable.
     #[error(transparent)]
     Decoder(#[from] decoder::Error),
     /// A score, a gradient, a flag, a layout.
     #[error(transparent)]
-    Lab(#[from] lab::Error),
+    Lab(Box<lab::Error>),
     /// A tensor computation failed.
     #[error(transparent)]
     Candle(#[from] candle_core::Error),
@@ -30,22 +30,38 @@ pub enum Error {
     },
 }
 
+impl From<training::Error> for Error {
+    fn from(error: training::Error) -> Self {
+        Self::Training(Box::new(error))
+    }
+}
+
+impl From<lab::Error> for Error {
+    fn from(error: lab::Error) -> Self {
+        Self::Lab(Box::new(error))
+    }
+}
+
 impl Error {
     /// Whether the virtual device was too small.
     pub fn is_out_of_memory(&self) -> bool {
         use ledger::Error::OutOfMemory;
-        let inner = match self {
-            Self::Training(training::Error::Decoder(error)) | Self::Decoder(error) => match error {
-                decoder::Error::Ledger(error) => error,
-                _ => return false,
+        match self {
+            Self::Training(error) => match &**error {
+                training::Error::Ledger(OutOfMemory { .. }) => true,
+                training::Error::Decoder(error) => is_decoders(error),
+                _ => false,
             },
-            Self::Training(training::Error::Ledger(error)) => error,
-            Self::Collective(collective::Error::Ledger(error)) => error,
-            Self::Collective(collective::Error::Failed(failure)) => return is_out_of_memory(failure),
-            _ => return false,
-        };
-        matches!(inner, OutOfMemory { .. })
+            Self::Decoder(error) => is_decoders(error),
+            Self::Collective(collective::Error::Ledger(OutOfMemory { .. })) => true,
+            Self::Collective(collective::Error::Failed(failure)) => is_out_of_memory(failure),
+            _ => false,
+        }
     }
+}
+
+fn is_decoders(error: &decoder::Error) -> bool {
+    matches!(error, decoder::Error::Ledger(ledger::Error::OutOfMemory { .. }))
 }
 
 /// Whether the first rank that failed did so because its virtual device was too small.

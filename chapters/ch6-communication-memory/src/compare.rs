@@ -57,6 +57,7 @@ pub struct Cli {
 pub fn variants() -> Vec<Box<dyn Variant>> {
     let mut all = ch1_single_gpu::variant::variants();
     all.extend(ch2_data_parallel::variant::variants());
+    all.extend(ch3_tensor_parallel::variant::variants());
     all.extend(ch4_pipeline_parallel::variant::variants());
     all
 }

@@ -7,6 +7,7 @@ pub fn exercises() -> Exercises {
     [
         ch1_single_gpu::exercises::exercises(),
         ch2_data_parallel::exercises::exercises(),
+        ch3_tensor_parallel::exercises::exercises(),
         ch4_pipeline_parallel::exercises::exercises(),
     ]
     .concat()

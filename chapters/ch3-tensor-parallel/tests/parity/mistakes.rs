@@ -6,7 +6,7 @@ use super::models::{Model, all, batch};
 use candle_core::DType;
 use ch3_tensor_parallel::boundary::Inputs;
 use ch3_tensor_parallel::core::Core;
-use ch3_tensor_parallel::{Error, TensorParallel};
+use ch3_tensor_parallel::TensorParallel;
 use collective::{Options, launch};
 use decoder::split::Split;
 use lab::flags::WithFlags;
@@ -21,7 +21,7 @@ fn off(model: &Model, tp: usize, core: Core, sequence: bool) -> f64 {
         let (_, mut gradients) =
             backward(&model.load(DType::F64, &tensor.training_split()), tensor.training_split(), &tokens, &targets);
         tensor.synchronise(&mut gradients)?;
-        tensor.gather(&gradients).map_err(Error::from)
+        tensor.gather(&gradients)
     })
     .unwrap();
     found[0].iter().map(|(name, found)| difference(found, &expected[name])).fold(0., f64::max)
