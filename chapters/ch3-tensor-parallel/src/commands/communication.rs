@@ -1,7 +1,7 @@
 //! `cargo ch3 communication`: every reduction of a training step and of a decode step, predicted and counted; and what they cost over
 //! several links, which is why a tensor-parallel group stays inside of a node.
 
-mod links;
+pub(super) mod links;
 
 use super::sequence::SequenceFlags;
 use crate::communication::{Exchange, Tokens, counted, of_operation, total};
@@ -50,9 +50,9 @@ pub(super) struct Communication {
 }
 
 /// What one rank counted.
-struct Counted {
-    predicted: Vec<Exchange>,
-    traffic: collective::Traffic,
+pub(super) struct Counted {
+    pub(super) predicted: Vec<Exchange>,
+    pub(super) traffic: collective::Traffic,
 }
 
 impl Communication {
@@ -95,7 +95,7 @@ impl Communication {
     }
 
     /// Tokens without meaning: what is sent does not depend on them.
-    fn tokens(&self, described: &Described) -> anyhow::Result<Batch> {
+    pub(super) fn tokens(&self, described: &Described) -> anyhow::Result<Batch> {
         let (context, vocab) = (described.config.context, described.config.vocab);
         if self.batch == 0 || !(1..=context).contains(&self.seq) {
             let expected = format!("at least one sequence, of 1 to {context} tokens (the model's context)");
@@ -107,7 +107,7 @@ impl Communication {
     }
 
     /// Forward, backward, and the sums of gradients and squares after it.
-    fn step(&self, core: Core, rank: &Rank, described: &Described, batch: &Batch) -> Result<Counted, Error> {
+    pub(super) fn step(&self, core: Core, rank: &Rank, described: &Described, batch: &Batch) -> Result<Counted, Error> {
         let tensor = self.sequence.tensor(core, &described.config, rank)?;
         let model = described.load(&tensor.training_split())?;
         let sink = Arc::new(Gradients::expected(&model, 1));
@@ -149,7 +149,7 @@ fn first<T>(ranks: Vec<T>) -> anyhow::Result<T> {
 }
 
 /// What for, how, how often, how much.
-fn table(exchanges: &[Exchange]) -> Table {
+pub(super) fn table(exchanges: &[Exchange]) -> Table {
     let header = ["what", "operation", "calls", "operands", "sent"];
     let rows = exchanges.iter().map(|exchange| {
         let Volume { calls, payload, sent } = exchange.volume;
@@ -165,7 +165,7 @@ fn table(exchanges: &[Exchange]) -> Table {
 }
 
 /// Operation by operation, predicted beside counted.
-fn comparison(counted_here: &Counted) -> Comparison {
+pub(super) fn comparison(counted_here: &Counted) -> Comparison {
     let operations = [Operation::AllReduce, Operation::AllGather, Operation::ReduceScatter];
     let mut comparison = Comparison::default();
     for operation in operations {

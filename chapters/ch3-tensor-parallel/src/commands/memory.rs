@@ -33,7 +33,7 @@ const STEPS: u64 = 2;
 const CASE: (&str, u64, u64) = ("Llama 3.1 70B", 32 << 10, 20);
 const GPU: &str = "H100";
 /// What chapter 1's training did not fit into.
-const WALL: Bytes = Bytes(64 << 20);
+pub(super) const WALL: Bytes = Bytes(64 << 20);
 
 /// What `cargo ch3 memory` takes.
 #[derive(Args, Debug)]
@@ -60,7 +60,7 @@ pub(super) struct Memory {
 }
 
 /// Training on one number of ranks.
-struct Row {
+pub(super) struct Row {
     tp: usize,
     predicted: Vec<(Kind, u64)>,
     /// Of the fullest rank; `None` if it did not fit.
@@ -108,7 +108,7 @@ impl Memory {
         Ok(())
     }
 
-    fn plan(&self) -> anyhow::Result<Plan> {
+    pub(super) fn plan(&self) -> anyhow::Result<Plan> {
         Ok(Plan {
             batch: self.batch,
             seq: self.seq,
@@ -121,7 +121,7 @@ impl Memory {
         })
     }
 
-    fn row(&self, described: &Described, plan: &Plan, tp: usize, limit: u64) -> anyhow::Result<Row> {
+    pub(super) fn row(&self, described: &Described, plan: &Plan, tp: usize, limit: u64) -> anyhow::Result<Row> {
         let layout = Layout::new(&described.config, tp)?;
         let optimiser = state_bytes(described.dtype).optimiser;
         let step = Step { rows: plan.batch, seq: plan.seq, dtype: described.dtype, optimiser };
@@ -159,7 +159,7 @@ impl Memory {
 
 const KINDS: [Kind; 4] = [Kind::Weights, Kind::Gradients, Kind::Optimiser, Kind::Activations];
 
-fn table(rows: &[Row]) -> Table {
+pub(super) fn table(rows: &[Row]) -> Table {
     let names = KINDS.iter().map(|kind| kind.name().to_owned());
     let header = std::iter::once("tp".to_owned()).chain(names).chain(["device, measured".to_owned()]);
     rows.iter().fold(Table::new(header), |table, row| {
@@ -178,11 +178,21 @@ fn table(rows: &[Row]) -> Table {
     })
 }
 
+/// Whether it fitted.
+pub(super) fn fits(row: &Row) -> bool {
+    row.held.is_some()
+}
+
+/// Most activations of the fullest rank.
+pub(super) fn activations(row: &Row) -> Option<u64> {
+    row.held.as_ref().map(|held| held.of(Kind::Activations).peak)
+}
+
 fn predicted(row: &Row, kind: Kind) -> u64 {
     row.predicted.iter().filter(|(of, _)| *of == kind).map(|(_, bytes)| bytes).sum()
 }
 
-fn chart(rows: &[Row]) -> Bars {
+pub(super) fn chart(rows: &[Row]) -> Bars {
     let groups = rows.iter().map(|row| format!("tp {}", row.tp));
     let bars = Bars::stacked("Training on one rank, predicted", groups, Axis::linear("MiB"));
     KINDS.iter().fold(bars, |bars, &kind| {

@@ -8,6 +8,7 @@ mod memory;
 mod score;
 mod sequence;
 mod split;
+mod tour;
 mod train;
 
 use clap::{Parser, Subcommand};
@@ -15,10 +16,13 @@ use lab::program::Output;
 
 /// Chapter 3: how does tensor parallelism decompose one layer? Every rank computes all tokens with a part of every matrix.
 #[derive(Parser, Debug)]
-#[command(name = "ch3", bin_name = "cargo ch3", version, max_term_width = 120)]
+#[command(name = "ch3", bin_name = "cargo ch3", version, max_term_width = 120, args_conflicts_with_subcommands = true)]
+#[command(after_help = "Without a command: a guided tour of the chapter, in under a minute.")]
 pub struct Cli {
+    #[command(flatten)]
+    tour: tour::Tour,
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
 }
 
 #[derive(Subcommand, Debug)]
@@ -52,14 +56,15 @@ impl Cli {
     /// Whatever went wrong, with context.
     pub fn run(self, out: &mut Output) -> anyhow::Result<()> {
         match self.command {
-            Command::Generate(command) => command.run(out),
-            Command::Score(command) => command.run(out),
-            Command::Gradients(command) => command.run(out),
-            Command::Train(command) => command.run(out),
-            Command::Split(command) => command.run(out),
-            Command::Memory(command) => command.run(out),
-            Command::Long(command) => command.run(out),
-            Command::Communication(command) => command.run(out),
+            Some(Command::Generate(command)) => command.run(out),
+            Some(Command::Score(command)) => command.run(out),
+            Some(Command::Gradients(command)) => command.run(out),
+            Some(Command::Train(command)) => command.run(out),
+            Some(Command::Split(command)) => command.run(out),
+            Some(Command::Memory(command)) => command.run(out),
+            Some(Command::Long(command)) => command.run(out),
+            Some(Command::Communication(command)) => command.run(out),
+            None => self.tour.run(out),
         }
     }
 }

@@ -105,7 +105,7 @@ fn held(layout: &Layout, core: &Core, block: Block) -> Table {
     (0..shares[0].len()).map(row).fold(Table::new(header), Table::row)
 }
 
-fn numbers(reduced: &Reduced) -> Table {
+pub(super) fn numbers(reduced: &Reduced) -> Table {
     let cells = |name: String, values: &[f64]| {
         std::iter::once(name).chain(values.iter().map(|value| format!("{value:+.5}"))).collect::<Vec<_>>()
     };

@@ -20,7 +20,7 @@ const LINKS: [Link; 3] = [Link::NVLINK, Link::PCIE, Link::ETHERNET];
 const RANKS: [u64; 4] = [2, 4, 8, 16];
 
 /// One number of ranks over one link.
-pub(super) struct Case {
+pub(in crate::commands) struct Case {
     link: Link,
     tp: u64,
     training: Time,
@@ -48,7 +48,7 @@ fn all_reduce(link: Link, ranks: u64, bytes: u64) -> f64 {
 }
 
 /// All of them.
-pub(super) fn cases() -> decoder::Result<Vec<Case>> {
+pub(in crate::commands) fn cases() -> decoder::Result<Vec<Case>> {
     let (shape, gpu) = (published(MODEL)?.shape, Hardware::named(GPU)?);
     let (layers, hidden, element) = (shape.layer_count()?, shape.hidden.get(), DType::BF16.size_in_bytes() as u64);
     let (peak, bandwidth) = (gpu.peak(Precision::Bf16)? as f64, gpu.bandwidth.get() as f64);
@@ -73,8 +73,8 @@ pub(super) fn cases() -> decoder::Result<Vec<Case>> {
     Ok(LINKS.into_iter().flat_map(|link| RANKS.map(|tp| (link, tp))).map(case).collect())
 }
 
-/// As a table, with what to notice.
-pub(super) fn text(cases: &[Case]) -> String {
+/// As a table.
+pub(in crate::commands) fn table(cases: &[Case]) -> Table {
     let header = ["link", "tp", "training: computing", "reducing", "waits", "decode: computing", "reducing", "waits"];
     let rows = cases.iter().map(|case| {
         let Case { link, tp, training, decode } = case;
@@ -89,16 +89,27 @@ pub(super) fn text(cases: &[Case]) -> String {
             numbers::percent(decode.waiting()),
         ]
     });
-    let table = rows.fold(Table::new(header), Table::row);
+    rows.fold(Table::new(header), Table::row)
+}
+
+/// The table with what it is of.
+pub(in crate::commands) fn text(cases: &[Case]) -> String {
     format!(
         "{MODEL} in bf16 on {GPU}s at {} of their roofline, one group: a training step of {TRAINED} tokens, and one token for each of \
-         {GENERATED} users\n\n{table}",
-        numbers::percent(EFFICIENCY)
+         {GENERATED} users\n\n{}",
+        numbers::percent(EFFICIENCY),
+        table(cases)
     )
 }
 
+/// The share of a training step that is spent waiting, over one link.
+pub(in crate::commands) fn waiting(cases: &[Case], link: &str, tp: u64) -> Option<f64> {
+    let case = cases.iter().find(|case| case.link.name == link && case.tp == tp)?;
+    Some(case.training.waiting())
+}
+
 /// The share of a training step that is spent waiting.
-pub(super) fn chart(cases: &[Case]) -> Chart {
+pub(in crate::commands) fn chart(cases: &[Case]) -> Chart {
     let title = format!("{MODEL}: share of a training step spent in reductions");
     let chart = Chart::new(title, Axis::log2("tensor-parallel ranks"), Axis::linear("share of the step"));
     LINKS.iter().fold(chart, |chart, link| {
@@ -108,7 +119,7 @@ pub(super) fn chart(cases: &[Case]) -> Chart {
 }
 
 /// For `--json`.
-pub(super) fn document(cases: &[Case]) -> Vec<Value> {
+pub(in crate::commands) fn document(cases: &[Case]) -> Vec<Value> {
     let time =
         |time: Time| json!({ "computing": time.computing, "reducing": time.reducing, "waiting": time.waiting() });
     let one = |case: &Case| json!({ "link": case.link.name, "tp": case.tp, "training": time(case.training), "decode": time(case.decode) });
