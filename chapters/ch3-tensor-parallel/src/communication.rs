@@ -232,14 +232,23 @@ fn exchange(what: &'static str, operation: Operation, payload: usize, sent: Sent
 /// What a rank at `place` sends around the ring of context parallelism in one forward: keys and values of `sequences` sequences, two rows
 /// each, in every layer to every other rank. `seq[rank]` is how many tokens a row of that rank has, padding included.
 pub fn ring(place: &Place, config: &Config, sequences: usize, seq: &[usize], element: usize) -> Volume {
+    let passed = |step| around(place, config, sequences, seq, element, step);
+    (0..place.size() - 1).map(passed).sum::<Volume>().times(config.layers as u64)
+}
+
+/// The same in one backward: keys and values once more, and their gradients a full round.
+pub fn ring_backward(place: &Place, config: &Config, sequences: usize, seq: &[usize], element: usize) -> Volume {
+    let passed = |step| around(place, config, sequences, seq, element, step);
+    let gradients = (0..place.size()).map(passed).sum::<Volume>().times(config.layers as u64);
+    ring(place, config, sequences, seq, element) + gradients
+}
+
+/// Keys and values of one rank, passed on in `step`.
+fn around(place: &Place, config: &Config, sequences: usize, seq: &[usize], element: usize, step: usize) -> Volume {
     let (rank, size) = (place.rank(), place.size());
-    let step = |step: usize| {
-        let source = (rank + size - step) % size;
-        let elements = 2 * 2 * sequences * seq[source] * config.kv_width();
-        let sent = volume::send(place, (rank + 1) % size, elements, element);
-        Volume { calls: 1, payload: (elements * element) as u64, sent }
-    };
-    (0..size - 1).map(step).sum::<Volume>().times(config.layers as u64)
+    let elements = 2 * 2 * sequences * seq[(rank + size - step) % size] * config.kv_width();
+    let sent = volume::send(place, (rank + 1) % size, elements, element);
+    Volume { calls: 1, payload: (elements * element) as u64, sent }
 }
 
 /// What was counted of an operation: to be compared with [`of_operation`].

@@ -155,6 +155,11 @@ pub trait Attend: Send + Sync {
         window: Option<usize>,
         cache: Option<LayerCache<'_>>,
     ) -> Result<Tensor>;
+
+    /// How many of the first `tokens` tokens of a sequence have their keys and values in the cache here.
+    fn kept(&self, tokens: usize) -> usize {
+        tokens
+    }
 }
 
 /// How the vocabulary's two weights are used.

@@ -113,7 +113,7 @@ impl Long {
         let held = rank.ledger().snapshot().map(|held| held.of(Kind::KvCache).current);
         let place =
             collective::volume::Place::of(rank.rank(), rank.communicator().members(), &self.cluster.topology()?);
-        let seq: Vec<usize> = (0..rank.size()).map(|rank| longest(&parallel, rank)).collect();
+        let seq: Vec<usize> = (0..rank.size()).map(|rank| parallel.seq(rank)).collect();
         let forward = ring(&place, config, 1, &seq, element);
         Ok(Part {
             tokens: chunks.iter().map(ExactSizeIterator::len).sum(),
@@ -123,11 +123,6 @@ impl Long {
             seconds: rank.clock().now() - begun,
         })
     }
-}
-
-/// Tokens of a local row, padding included.
-fn longest(parallel: &ContextParallel, rank: usize) -> usize {
-    parallel.chunks(0, rank).iter().map(ExactSizeIterator::len).max().unwrap_or(0)
 }
 
 fn kv_bytes(config: &Config, tokens: usize, element: usize) -> u64 {

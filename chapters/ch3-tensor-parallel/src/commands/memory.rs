@@ -91,7 +91,7 @@ impl Memory {
         let (batch, seq) = (self.batch, self.seq);
         writeln!(
             out,
-            "{STEPS} training steps with AdamW on {batch} x {seq} tokens{sequence}; a device has {}:\n",
+            "{STEPS} training steps with AdamW on {batch} x {seq} tokens{sequence}; a device has {}; MiB predicted, in brackets measured:\n",
             Bytes(limit)
         )?;
         writeln!(out, "{}\n", table(&rows))?;
@@ -161,17 +161,17 @@ const KINDS: [Kind; 4] = [Kind::Weights, Kind::Gradients, Kind::Optimiser, Kind:
 
 pub(super) fn table(rows: &[Row]) -> Table {
     let names = KINDS.iter().map(|kind| kind.name().to_owned());
-    let header = std::iter::once("tp".to_owned()).chain(names).chain(["device, measured".to_owned()]);
+    let header = std::iter::once("tp".to_owned()).chain(names).chain(["device".to_owned()]);
     rows.iter().fold(Table::new(header), |table, row| {
         let kinds = KINDS.iter().map(|&kind| {
-            let predicted = predicted(row, kind);
+            let predicted = Bytes(predicted(row, kind)).mebibytes();
             match &row.held {
-                Some(held) => format!("{} ({})", Bytes(predicted), Bytes(held.of(kind).peak)),
-                None => Bytes(predicted).to_string(),
+                Some(held) => format!("{predicted:.2} ({:.2})", Bytes(held.of(kind).peak).mebibytes()),
+                None => format!("{predicted:.2}"),
             }
         });
         let device = match &row.held {
-            Some(held) => format!("{} ✓ fits", Bytes(held.device().peak)),
+            Some(held) => format!("{:.2} ✓ fits", Bytes(held.device().peak).mebibytes()),
             None => "✗ out of memory".to_owned(),
         };
         table.row(std::iter::once(row.tp.to_string()).chain(kinds).chain([device]))

@@ -2,9 +2,10 @@
 //!
 //! Norms, projections and feed-forward network see one token at a time, so a rank computes its own tokens with the whole model. Only
 //! attention needs the keys of others: they go around a [`ring`], while each rank attends to what it has. [`zigzag`] says which tokens a
-//! rank gets, so that all have equally much to do.
+//! rank gets, so that all have equally much to do. Token by token, after the prompt, there is nothing to cut but the cache: [`decode`].
 
 pub mod cache;
+pub mod decode;
 pub mod ring;
 pub mod zigzag;
 
@@ -85,6 +86,12 @@ impl ContextParallel {
         let rank = (0..self.group.size()).find(holds).unwrap_or(0);
         let chunk = usize::from(self.chunks(row, rank)[1].end == self.lengths[row]);
         (rank, 2 * row + chunk)
+    }
+
+    /// Tokens of a local row of rank `rank`, padding included.
+    pub fn seq(&self, rank: usize) -> usize {
+        let chunks = (0..self.lengths.len()).flat_map(|row| self.chunks(row, rank));
+        chunks.map(|range| range.len()).max().unwrap_or(0)
     }
 
     /// `split` with attention around the ring.

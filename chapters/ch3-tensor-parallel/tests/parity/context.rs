@@ -6,8 +6,10 @@ use super::models::{Model, all, seed};
 use candle_core::{DType, Device, Tensor};
 use ch2_data_parallel::synchronise::synchronise;
 use ch3_tensor_parallel::Error;
+use ch3_tensor_parallel::communication::{counted, ring, ring_backward};
 use ch3_tensor_parallel::context::{ContextParallel, zigzag};
 use ch3_tensor_parallel::core::Core;
+use collective::volume::Place;
 use collective::{Operation, Options, launch};
 use decoder::ops::IGNORED;
 use decoder::random::Rng;
@@ -43,8 +45,12 @@ fn of_group(model: &Model, cp: usize) -> Vec<(Loss, Named)> {
         let ctx = Context::training(sink.clone()).with_split(parallel.split(Split::whole()));
         let tokens = parallel.tokens(&rows, &Device::Cpu)?;
         let own = parallel.own(&targets, IGNORED);
-        let (sum, counted) = segments::forward_backward(&decoder, &ctx, &tokens, &own, 1. / count as f64)?;
-        let (mut loss, mut gradients) = (Loss { sum, count: counted }, sink.finish()?);
+        let (sum, targets_here) = segments::forward_backward(&decoder, &ctx, &tokens, &own, 1. / count as f64)?;
+        let (mut loss, mut gradients) = (Loss { sum, count: targets_here }, sink.finish()?);
+        let seq: Vec<_> = (0..cp).map(|rank| parallel.seq(rank)).collect();
+        let place = Place::flat(rank.rank(), cp);
+        let predicted = ring(&place, &model.config, 2, &seq, 8) + ring_backward(&place, &model.config, 2, &seq, 8);
+        assert_eq!(counted(&rank.traffic(), Operation::SendReceive), predicted, "{}, cp {cp}", model.name);
         synchronise(rank.communicator().as_ref(), &mut loss, &mut gradients).unwrap();
         Ok::<_, Error>((loss, gradients))
     })

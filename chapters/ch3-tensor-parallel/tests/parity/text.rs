@@ -3,6 +3,7 @@
 use super::models::{Model, cases};
 use super::ranks::on_ranks;
 use candle_core::DType;
+use ch3_tensor_parallel::context::decode::SpreadKeys;
 use decoder::generation::{Options, generate};
 use decoder::split::Split;
 use decoder::{Context, Decoder};
@@ -42,6 +43,30 @@ fn a_cache_holds_the_own_key_heads_only() {
                 Ok(decoder::cache::KvCache::bytes(&cache) * (tp / tensor.layout().replicas()) as u64)
             });
             assert!(bytes.iter().all(|&bytes| bytes == whole), "{}, tp {tp}: {bytes:?} of {whole}", model.name);
+        }
+    }
+}
+
+/// Position p of every sequence is on rank p mod cp: each rank's cache has room for its share only.
+#[test]
+fn a_cache_that_is_spread_over_ranks_gives_the_text_of_one_device() {
+    for (model, _) in cases() {
+        let expected = text(&model, &model.load(DType::F64, &Split::whole()), Split::whole(), true);
+        for cp in [2, 4] {
+            for cache in [true, false] {
+                let ranks = collective::launch(cp, &collective::Options::default(), |rank| {
+                    let split = SpreadKeys::split(rank.communicator(), Split::whole());
+                    assert_eq!(split.attend.kept(25), 25usize.div_ceil(cp));
+                    Ok::<_, ch3_tensor_parallel::Error>(text(
+                        &model,
+                        &model.load(DType::F64, &Split::whole()),
+                        split,
+                        cache,
+                    ))
+                })
+                .unwrap();
+                assert!(ranks.iter().all(|ids| *ids == expected), "{}, cp {cp}, cache {cache}: {ranks:?}", model.name);
+            }
         }
     }
 }

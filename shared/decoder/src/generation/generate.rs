@@ -73,7 +73,8 @@ pub fn generate(
     let longest = check(model, prompts, options)?;
     let mut rows: Vec<Row> =
         prompts.iter().enumerate().map(|(row, prompt)| Row::new(row, prompt, options)).collect::<Result<_>>()?;
-    let mut cache = options.cache.then(|| model.cache(rows.len(), longest + options.max_tokens)).transpose()?;
+    let kept = ctx.split.attend.kept(longest + options.max_tokens);
+    let mut cache = options.cache.then(|| model.cache(rows.len(), kept)).transpose()?;
     let start = Instant::now();
     let (mut prefill, mut steps) = (Duration::ZERO, 0);
     let mut stopped = false;

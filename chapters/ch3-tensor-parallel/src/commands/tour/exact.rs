@@ -120,7 +120,7 @@ impl Visit<'_> {
             Ok(ranks.into_iter().next().context("at least one rank")?.1)
         };
         let (single, right) = (run(self.core, 1)?, run(self.core, 2)?);
-        let bug = lab::flags::WithFlags { with: "bug:sum-norms-always".parse()? };
+        let bug = lab::flags::WithFlags { with: lab::exercises::With::Bug("sum-norms-always".to_owned()) };
         let wrong = run(Core::choose(&bug)?, 2)?;
         let (exact, off) = (largest_difference(&right, &single)?, largest_difference(&wrong, &single)?);
         guide.measured(
