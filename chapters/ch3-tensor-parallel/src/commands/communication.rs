@@ -15,7 +15,7 @@ use lab::compared::Unit;
 use lab::flags::{DeviceFlags, ModelFlags, OutputFlags, TensorParallelFlags, WithFlags};
 use lab::loaded::Described;
 use lab::program::{Output, write_json};
-use lab::{Compared, Comparison, Table};
+use lab::{Compared, Comparison, Table, ask};
 use ledger::Bytes;
 use serde_json::json;
 use std::io::Write;
@@ -63,6 +63,10 @@ impl Communication {
         let layout = Layout::new(&described.config, self.parallel.tp)?;
         let options = Options { algorithm: self.algorithm, ..Options::default() };
         let batch = self.tokens(&described)?;
+        let guess = match self.output.predict {
+            true => ask::number("How many collective calls does a training step make on each rank?")?,
+            false => None,
+        };
         let step = first(launch(layout.tp(), &options, |rank| self.step(core, rank, &described, &batch))?)?;
         let decode = first(launch(layout.tp(), &options, |rank| self.decode(core, rank, &described))?)?;
         let cases = links::cases()?;
@@ -85,6 +89,9 @@ impl Communication {
         let (rows, seq) = (self.batch, self.seq);
         writeln!(out, "A training step of {rows} x {seq} tokens, sent by rank 0 of {}:\n", layout.tp())?;
         writeln!(out, "{}\n\n{}\n", table(&step.predicted), comparison(&step))?;
+        if let Some(guess) = guess {
+            writeln!(out, "{}\n", ask::beside(guess, step.traffic.calls() as f64, Unit::Count))?;
+        }
         writeln!(out, "One token of one sequence, generated:\n")?;
         writeln!(out, "{}\n\n{}\n", table(&decode.predicted), comparison(&decode))?;
         writeln!(out, "{}", links::text(&cases))?;

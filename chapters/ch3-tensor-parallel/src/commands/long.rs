@@ -12,11 +12,12 @@ use decoder::cache::KvCache;
 use decoder::shape::published;
 use decoder::split::Split;
 use decoder::{Config, Context};
+use lab::compared::Unit;
 use lab::flags::{ClusterFlags, DeviceFlags, MemoryFlags, ModelFlags, OutputFlags, WithFlags};
 use lab::loaded::Described;
 use lab::plot::{Axis, Bars};
 use lab::program::{Output, write_json};
-use lab::{Table, numbers};
+use lab::{Table, ask, numbers};
 use ledger::{Bytes, Kind};
 use serde_json::json;
 use std::io::Write;
@@ -73,6 +74,10 @@ impl Long {
             let expected = format!("1 to {} ranks: {length} tokens are cut into two chunks per rank", length / 2);
             return Err(lab::Error::Flag { flag: "--cp", found: self.cp.to_string(), expected }.into());
         }
+        let guess = match self.output.predict {
+            true => ask::number("How many KiB does a rank send for this prompt?")?,
+            false => None,
+        };
         let options = self.cluster.options(described.dtype, &self.memory)?;
         let parts = launch(self.cp, &options, |rank| self.part(core, rank, &described, length))?;
         if let Some(path) = &plot {
@@ -88,6 +93,9 @@ impl Long {
         }
         writeln!(out, "A prompt of {length} tokens over {} ranks; predicted and, in brackets, counted:\n", self.cp)?;
         writeln!(out, "{}\n", table(&parts))?;
+        if let (Some(guess), Some(part)) = (guess, parts.first()) {
+            writeln!(out, "{}\n", ask::beside(guess, part.sent.1 as f64 / 1024., Unit::Number))?;
+        }
         let slowest = parts.iter().map(|part| part.seconds).fold(0.0, f64::max);
         writeln!(out, "it takes {} on {}\n", numbers::seconds(slowest), self.cluster.clock_text())?;
         let (model, context) = CASE;

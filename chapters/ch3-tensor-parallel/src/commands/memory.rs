@@ -13,15 +13,17 @@ use ::training::run::Run;
 use ::training::schedule::Schedule;
 use candle_core::DType;
 use ch1_single_gpu::memory::state_bytes;
+use ch1_single_gpu::train::in_terms_of_flags;
 use clap::Args;
 use collective::{ClockKind, Options, Rank, launch};
 use decoder::shape::hardware::Hardware;
 use decoder::shape::{Attention, published};
+use lab::compared::Unit;
 use lab::flags::{DeviceFlags, MemoryFlags, ModelFlags, OutputFlags};
 use lab::loaded::Described;
 use lab::plot::{Axis, Bars};
 use lab::program::{Output, write_json};
-use lab::{Table, numbers};
+use lab::{Table, ask, numbers};
 use ledger::{Bytes, Kind, Snapshot};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -77,7 +79,11 @@ impl Memory {
             None => Layout::legal(&described.config).into_iter().filter(|&tp| tp <= 8).collect(),
         };
         let plan = self.plan()?;
-        plan.check(described.config.context)?;
+        plan.check(described.config.context).map_err(in_terms_of_flags)?;
+        let guess = match self.output.predict {
+            true => ask::number("How many MiB of activations does a rank hold with the largest number of ranks?")?,
+            false => None,
+        };
         let rows =
             sizes.iter().map(|&tp| self.row(&described, &plan, tp, limit)).collect::<anyhow::Result<Vec<_>>>()?;
         if let Some(path) = &plot {
@@ -95,6 +101,9 @@ impl Memory {
             Bytes(limit)
         )?;
         writeln!(out, "{}\n", table(&rows))?;
+        if let (Some(guess), Some(bytes)) = (guess, rows.last().and_then(activations)) {
+            writeln!(out, "{}\n", ask::beside(guess, Bytes(bytes).mebibytes(), Unit::Number))?;
+        }
         writeln!(
             out,
             "Weights, gradients and moments fall with tp. Of the activations those within the blocks do; what lies between them"
