@@ -11,11 +11,11 @@ pub use result::{Outcome, save, save_companions};
 
 use crate::stories;
 use anyhow::Context as _;
+use decoder::Decoder;
 use decoder::split::Split;
 use decoder::tokenizer::Tokenizer;
 use decoder::weights::Weights;
 use decoder::weights::random::Random;
-use decoder::Decoder;
 use lab::loaded::Described;
 use lab::numbers;
 use std::io::Write;
