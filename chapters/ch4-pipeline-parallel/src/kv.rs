@@ -4,9 +4,10 @@ use crate::stages::LayerCosts;
 use crate::stages::balanced_cuts;
 use collective::Algorithm;
 use collective::volume::{self, Place};
-use decoder::shape::{Attention, ModelShape, published};
+use decoder::model::activation_dtype;
+use decoder::shape::{Attention, ModelShape};
 use lab::flags::{DeviceFlags, ModelFlags};
-use lab::loaded::Described;
+use lab::subject::Subject;
 use serde::Serialize;
 
 /// Along what the cache is cut.
@@ -39,15 +40,14 @@ pub struct Shares {
 /// # Errors
 /// There is no such model, or its shape makes no sense.
 pub fn shape(model: &ModelFlags, device: &DeviceFlags) -> anyhow::Result<(ModelShape, u64)> {
-    if let Some(name) = &model.model
-        && !std::path::Path::new(name).exists()
-        && let Ok(published) = published(name)
-    {
-        return Ok((published.shape.clone(), 2));
+    match Subject::of(model, device)? {
+        // Published shapes are of 16-bit models.
+        Subject::Published(model) => Ok((model.shape, 2)),
+        Subject::Loaded(described) => {
+            let element = activation_dtype(described.dtype, &described.device).size_in_bytes() as u64;
+            Ok((ModelShape::from_config(&described.config)?, element))
+        }
     }
-    let described = Described::from_flags(model, device)?;
-    let element = decoder::model::activation_dtype(described.dtype, &described.device).size_in_bytes() as u64;
-    Ok((ModelShape::from_config(&described.config)?, element))
 }
 
 impl Shares {
