@@ -1,4 +1,5 @@
-//! What a stage holds, by formula: its part of the weights and gradients, and the activations of what is in flight.
+//! What a stage holds, by formula: its part of the weights and gradients, and the activations of what is in flight. Beside tensors there are
+//! their descriptors, which no formula names.
 
 use crate::engine::{MicroBatch, Pipeline};
 use crate::schedule::Work;
@@ -31,14 +32,23 @@ pub fn predicted(
         let position = stages.position(stage, action.chunk);
         let layers = stages.chunks()[position].len() as u64;
         let head = position == last;
-        let kept =
-            footprint.rotation() + layers * footprint.kept_by_layer() + if head { footprint.kept_by_head() } else { 0 };
-        let late =
-            layers * footprint.kept_for_weights() + if head { footprint.hidden() + footprint.logits() } else { 0 };
+        // The embedding's result, and later its gradient.
+        let embedding = if position == 0 { footprint.hidden() } else { 0 };
+        let kept = footprint.rotation()
+            + embedding
+            + layers * footprint.kept_by_layer()
+            + if head { footprint.kept_by_head() } else { 0 };
+        let late_head = if head { footprint.hidden() + footprint.logits() } else { 0 };
+        let late = embedding + layers * footprint.kept_for_weights() + late_head;
         let beside = match action.work {
             Work::Forward => footprint.hidden(),
             Work::WeightGradient => 0,
-            _ if head => footprint.backward_of_head().max(footprint.backward_of_layer()),
+            // The head's graph goes before the last layer's backward begins, but for what its weight gradient needs later.
+            _ if head => {
+                let stays = if action.work == Work::InputGradient { late_head } else { 0 };
+                let layer = (footprint.backward_of_layer() + stays).saturating_sub(footprint.kept_by_head());
+                footprint.backward_of_head().max(layer)
+            }
             _ => footprint.backward_of_layer(),
         };
         if action.work == Work::Forward {
@@ -52,5 +62,18 @@ pub fn predicted(
             Work::Forward => {}
         }
     }
-    vec![(Kind::Weights, parameters * weight), (Kind::Gradients, parameters * gradient), (Kind::Activations, most)]
+    let gradients = (parameters + added(pipeline, described, stage)) * gradient;
+    vec![(Kind::Weights, parameters * weight), (Kind::Gradients, gradients), (Kind::Activations, most)]
+}
+
+/// Elements beside the gradients while a micro-batch's is added to the sum: the new one and the new sum, of the largest matrix. The
+/// embedding's rows are added in place.
+fn added(pipeline: &Pipeline, described: &Described, stage: usize) -> u64 {
+    let (config, stages) = (&described.config, pipeline.stages());
+    if pipeline.schedule().micro_batches == 1 {
+        return 0;
+    }
+    let layers = stages.of_stage(stage).into_iter().flatten().flat_map(|layer| config.layer_weights(layer));
+    let head = (stage == stages.last()).then_some((config.vocab * config.hidden) as u64);
+    2 * layers.map(|weight| weight.elements()).chain(head).max().unwrap_or(0)
 }

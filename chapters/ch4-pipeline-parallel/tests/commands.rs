@@ -147,12 +147,14 @@ fn the_tour_and_the_comparison_end_well() {
         assert!(text.contains(part), "{part}\n{text}");
     }
     assert!(!text.contains('✗'), "{text}");
-    let rows = document("compare --pp 2 --micro-batches 4 --seq 16 --json");
+    let rows = document("compare --pp 2 --micro-batches 4 --seq 128 --json");
     assert_eq!(rows.as_array().unwrap().len(), 7);
     for row in rows.as_array().unwrap() {
         assert!((number(&row["bubble"]) - number(&row["predicted_bubble"])).abs() < 1e-9, "{row}");
         assert_eq!(row["messages"], row["predicted_messages"], "{row}");
         assert!(number(&row["gradient_difference"]) < 1e-5, "{row}");
+        let measured = number(&row["activations"]) / number(&row["predicted_activations"]);
+        assert!((measured - 1.0).abs() < 0.03, "{measured} of the predicted bytes: {row}");
     }
     let kv = document("kv --ranks 4 --json");
     assert_eq!(kv["by_layer"]["bytes"], kv["by_head"]["bytes"]);
