@@ -14,6 +14,7 @@
 //! - [`communication`], [`memory`]: what all of this must send and hold;
 //! - [`anatomy`]: one layer, cut, to look at;
 //! - [`serve`], [`train`]: one rank at work; [`variant`]: tensor parallelism beside the other layouts;
+//! - [`notebook`]: the names that `notebooks/03-tensor-parallel.ipynb` begins with;
 //! - [`commands`]: what `cargo ch3 …` runs, one file per subcommand.
 
 pub mod anatomy;
@@ -28,6 +29,7 @@ pub mod gradients;
 pub mod homework;
 pub mod layout;
 pub mod memory;
+pub mod notebook;
 mod released;
 pub mod serve;
 pub mod tensor_parallel;

@@ -49,6 +49,14 @@ enum Command {
 const DEFAULT_TEXTS: [&str; 4] =
     ["the dog ran home", "the cat sat on the mat.", "the bird", "the girl went to the park and"];
 
+/// The share of a training step of a published model that is spent in reductions, over several links.
+///
+/// # Errors
+/// A published figure is missing.
+pub fn links_chart() -> decoder::Result<lab::plot::Chart> {
+    Ok(communication::links::chart(&communication::links::cases()?))
+}
+
 impl Cli {
     /// Runs the subcommand; without one, the guided tour.
     ///
