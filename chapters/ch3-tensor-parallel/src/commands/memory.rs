@@ -72,7 +72,9 @@ pub(super) struct Row {
 impl Memory {
     pub(super) fn run(self, out: &mut Output) -> anyhow::Result<()> {
         let plot = self.output.plot()?;
-        let limit = self.memory.device_memory()?.unwrap_or(WALL.0);
+        // Chapter 1's device, for the model that did not fit on it.
+        let wall = self.model.model.is_none().then_some(WALL.0);
+        let limit = self.memory.device_memory()?.or(wall);
         let described = Described::from_flags(&self.model, &self.device)?;
         let sizes = match self.tp {
             Some(tp) => vec![Layout::new(&described.config, tp)?.tp()],
@@ -94,12 +96,10 @@ impl Memory {
             return write_json(out, &json!({ "device_memory": limit, "training": rows, "case": case()?.1 }));
         }
         let sequence = if self.sequence.sequence_parallel { ", sequence-parallel" } else { "" };
+        let device = limit.map_or_else(String::new, |limit| format!("; a device has {}", Bytes(limit)));
         let (batch, seq) = (self.batch, self.seq);
-        writeln!(
-            out,
-            "{STEPS} training steps with AdamW on {batch} x {seq} tokens{sequence}; a device has {}; MiB predicted, in brackets measured:\n",
-            Bytes(limit)
-        )?;
+        let work = format!("{STEPS} training steps with AdamW on {batch} x {seq} tokens{sequence}{device}");
+        writeln!(out, "{work}; MiB predicted, in brackets measured:\n")?;
         writeln!(out, "{}\n", table(&rows))?;
         if let (Some(guess), Some(bytes)) = (guess, rows.last().and_then(activations)) {
             writeln!(out, "{}\n", ask::beside(guess, Bytes(bytes).mebibytes(), Unit::Number))?;
@@ -130,15 +130,19 @@ impl Memory {
         })
     }
 
-    pub(super) fn row(&self, described: &Described, plan: &Plan, tp: usize, limit: u64) -> anyhow::Result<Row> {
+    pub(super) fn row(&self, described: &Described, plan: &Plan, tp: usize, limit: Option<u64>) -> anyhow::Result<Row> {
         let layout = Layout::new(&described.config, tp)?;
         let optimiser = state_bytes(described.dtype).optimiser;
         let step = Step { rows: plan.batch, seq: plan.seq, dtype: described.dtype, optimiser };
         let predicted = training(&layout, 0, step, self.sequence.inputs());
+        if limit.is_none() {
+            let each = predicted.iter().map(|(_, bytes)| bytes).sum();
+            lab::memory::check_machine("--tp", tp, each)?;
+        }
         let vocab = described.config.vocab;
         let ids = (0..(STEPS as usize * plan.batch + 1) * plan.seq + 1).map(|token| (token * 7 % vocab) as u32);
         let data = Arc::new(TokenData::new(ids.collect(), vocab)?);
-        let options = Options { clock: ClockKind::Wall, device_memory: Some(limit), ..Options::default() };
+        let options = Options { clock: ClockKind::Wall, device_memory: limit, ..Options::default() };
         let held = launch(tp, &options, |rank| self.train(rank, described, plan, data.clone())).map_err(Error::from);
         let fullest = |ranks: Vec<Option<Snapshot>>| ranks.into_iter().flatten().max_by_key(|held| held.device().peak);
         match held {

@@ -1,6 +1,6 @@
 //! The tokens of a sequence over ranks: logits, loss and gradients are those of one device.
 
-use super::compare::{GRADIENTS, assert_close, difference};
+use super::compare::{GRADIENTS, WEIGHTS, assert_close, difference};
 use super::gradients::backward;
 use super::models::{Model, all, seed};
 use candle_core::{DType, Device, Tensor};
@@ -10,13 +10,14 @@ use ch3_tensor_parallel::communication::{counted, ring, ring_backward};
 use ch3_tensor_parallel::context::{ContextParallel, zigzag};
 use ch3_tensor_parallel::core::Core;
 use collective::volume::Place;
-use collective::{Operation, Options, launch};
+use collective::{Operation, Options, Rank, launch};
 use decoder::ops::IGNORED;
 use decoder::random::Rng;
 use decoder::split::Split;
-use decoder::{Context, Tokens};
+use decoder::{Context, Decoder, Tokens};
 use std::sync::Arc;
 use training::gradients::Gradients;
+use training::optimiser::{Optimiser, Rule};
 use training::{Named, accumulation::Loss, segments};
 
 const CP: [usize; 2] = [2, 4];
@@ -37,24 +38,35 @@ fn padded(rows: &[Vec<u32>]) -> Vec<u32> {
 /// Loss and gradients on every rank.
 fn of_group(model: &Model, cp: usize) -> Vec<(Loss, Named)> {
     let (rows, targets) = (model.rows(&LENGTHS), targets(model));
-    let count = targets.iter().flatten().filter(|&&target| target != IGNORED).count();
     launch(cp, &Options::default(), |rank| {
         let parallel = ContextParallel::new(Core::default(), rank.communicator(), &LENGTHS)?;
         let decoder = model.load(DType::F64, &Split::whole());
-        let sink = Arc::new(Gradients::expected(&decoder, 1));
-        let ctx = Context::training(sink.clone()).with_split(parallel.split(Split::whole()));
-        let tokens = parallel.tokens(&rows, &Device::Cpu)?;
-        let own = parallel.own(&targets, IGNORED);
-        let (sum, targets_here) = segments::forward_backward(&decoder, &ctx, &tokens, &own, 1. / count as f64)?;
-        let (mut loss, mut gradients) = (Loss { sum, count: targets_here }, sink.finish()?);
+        let found = of_rank(&parallel, rank, &decoder, (&rows, &targets))?;
         let seq: Vec<_> = (0..cp).map(|rank| parallel.seq(rank)).collect();
         let place = Place::flat(rank.rank(), cp);
         let predicted = ring(&place, &model.config, 2, &seq, 8) + ring_backward(&place, &model.config, 2, &seq, 8);
         assert_eq!(counted(&rank.traffic(), Operation::SendReceive), predicted, "{}, cp {cp}", model.name);
-        synchronise(rank.communicator().as_ref(), &mut loss, &mut gradients).unwrap();
-        Ok::<_, Error>((loss, gradients))
+        Ok::<_, Error>(found)
     })
     .unwrap_or_else(|error| panic!("{}, cp {cp}: {error}", model.name))
+}
+
+/// Loss and gradients of all tokens, each rank having computed its own.
+fn of_rank(
+    parallel: &ContextParallel,
+    rank: &Rank,
+    decoder: &Decoder,
+    (rows, targets): (&[Vec<u32>], &[Vec<u32>]),
+) -> Result<(Loss, Named), Error> {
+    let count = targets.iter().flatten().filter(|&&target| target != IGNORED).count();
+    let sink = Arc::new(Gradients::expected(decoder, 1));
+    let ctx = Context::training(sink.clone()).with_split(parallel.split(Split::whole()));
+    let tokens = parallel.tokens(rows, &Device::Cpu)?;
+    let own = parallel.own(targets, IGNORED);
+    let (sum, here) = segments::forward_backward(decoder, &ctx, &tokens, &own, 1. / count as f64)?;
+    let (mut loss, mut gradients) = (Loss { sum, count: here }, sink.finish()?);
+    synchronise(rank.communicator().as_ref(), &mut loss, &mut gradients).unwrap();
+    Ok((loss, gradients))
 }
 
 /// Windows shorter than a chunk (of one token there is no gradient of the keys), of several chunks, and none.
@@ -87,6 +99,42 @@ fn gradients_of_tokens_on_two_and_four_ranks_are_those_of_one_device() {
         }
     }
     println!("{runs} runs, largest difference of a gradient {worst:.1e}");
+}
+
+#[test]
+fn weights_after_five_sgd_steps_of_tokens_on_ranks_are_those_of_one_device() {
+    let steps = |decoder: &Decoder, gradients: &mut dyn FnMut() -> Named| -> Named {
+        let mut optimiser = Optimiser::new(Rule::Sgd).unwrap();
+        let parameters: Named =
+            decoder.parameters().into_iter().map(|(one, _)| (one.name().clone(), one.value().clone())).collect();
+        for _ in 0..5 {
+            optimiser.step(&parameters, &gradients(), 0.3, 1.).unwrap();
+        }
+        parameters
+    };
+    let mut worst = 0f64;
+    for model in models() {
+        let (rows, targets) = (model.rows(&LENGTHS), targets(&model));
+        let views: Vec<&[u32]> = rows.iter().map(Vec::as_slice).collect();
+        let tokens = Tokens::from_zero(&views, &Device::Cpu).unwrap();
+        let whole = model.load(DType::F64, &Split::whole());
+        let flat = padded(&targets);
+        let expected = steps(&whole, &mut || backward(&whole, Split::whole(), &tokens, &flat).1);
+        for cp in CP {
+            let ranks = launch(cp, &Options::default(), |rank| {
+                let parallel = ContextParallel::new(Core::default(), rank.communicator(), &LENGTHS)?;
+                let decoder = model.load(DType::F64, &Split::whole());
+                Ok::<_, Error>(steps(&decoder, &mut || {
+                    of_rank(&parallel, rank, &decoder, (&rows, &targets)).unwrap().1
+                }))
+            })
+            .unwrap();
+            for found in ranks {
+                worst = worst.max(assert_close(&format!("{}, cp {cp}", model.name), &found, &expected, WEIGHTS));
+            }
+        }
+    }
+    println!("largest difference of a weight {worst:.1e}");
 }
 
 #[test]

@@ -76,7 +76,7 @@ impl Visit<'_> {
         let plan = command.plan()?;
         let mut rows = Vec::new();
         for tp in [1, 2, 4] {
-            rows.push(command.row(&described, &plan, tp, memory::WALL.0)?);
+            rows.push(command.row(&described, &plan, tp, Some(memory::WALL.0))?);
         }
         guide.show(&memory::table(&rows))?;
         memory::chart(&rows).write(&figure)?;
