@@ -1,13 +1,18 @@
 //! The KV cache by layer and by head: what each rank holds, and what it sends for one token.
 
-use crate::stages::LayerCosts;
-use crate::stages::balanced_cuts;
-use collective::Algorithm;
+use crate::inference::{Server, generate};
+use crate::schedule::Layout;
+use crate::stages::{LayerCosts, Stages, balanced_cuts};
+use crate::{Error, Result};
 use collective::volume::{self, Place};
+use collective::{Algorithm, Options, launch};
+use decoder::Context;
+use decoder::generation::Options as Generation;
 use decoder::model::activation_dtype;
 use decoder::shape::{Attention, ModelShape};
-use lab::flags::{DeviceFlags, ModelFlags};
+use lab::loaded::Described;
 use lab::subject::Subject;
+use ledger::Kind;
 use serde::Serialize;
 
 /// Along what the cache is cut.
@@ -38,16 +43,51 @@ pub struct Shares {
 /// The model's shape, and bytes per element of its cache: of a published model by name, or of one that can be loaded.
 ///
 /// # Errors
-/// There is no such model, or its shape makes no sense.
-pub fn shape(model: &ModelFlags, device: &DeviceFlags) -> anyhow::Result<(ModelShape, u64)> {
-    match Subject::of(model, device)? {
+/// Its shape makes no sense.
+pub fn shape(subject: &Subject) -> decoder::Result<(ModelShape, u64)> {
+    match subject {
         // Published shapes are of 16-bit models.
-        Subject::Published(model) => Ok((model.shape, 2)),
+        Subject::Published(model) => Ok((model.shape.clone(), 2)),
         Subject::Loaded(described) => {
             let element = activation_dtype(described.dtype, &described.device).size_in_bytes() as u64;
             Ok((ModelShape::from_config(&described.config)?, element))
         }
     }
+}
+
+/// What a stage really holds and sends.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Measured {
+    /// Bytes of its cache; `None` where nothing is measured.
+    pub bytes: Option<u64>,
+    /// Bytes that it sent while one token of every sequence was made.
+    pub sent: u64,
+}
+
+/// A pipeline with `layers[r]` layers on stage r makes one token for each of `batch` sequences with room for `context` tokens.
+///
+/// # Errors
+/// The layers are not those of the model, or a stage failed.
+pub fn measured(described: &Described, layers: &[u64], batch: usize, context: usize) -> Result<Vec<Measured>> {
+    let counts: Vec<usize> = layers.iter().map(|&count| count as usize).collect();
+    let stages = Stages::by_hand(Layout::Straight, counts.len(), described.config.layers, &counts)?;
+    let options = Generation { max_tokens: 1, ..Generation::default() };
+    let prompts = vec![vec![0]; batch];
+    let ranks = launch(counts.len(), &Options::default(), |rank| {
+        let split = stages.split(rank.rank());
+        let model = described.load(&split)?;
+        let before = rank.ledger().snapshot().map(|snapshot| snapshot.of(Kind::KvCache).current);
+        let cache = model.cache(batch, context)?;
+        let after = rank.ledger().snapshot().map(|snapshot| snapshot.of(Kind::KvCache).current);
+        drop(cache);
+        let ctx = Context::inference().with_split(split);
+        let communicator = rank.communicator().as_ref();
+        let server = Server { stages: &stages, communicator, model: &model, context: &ctx };
+        generate(&server, &prompts, &options, 1, |_, _| Ok(()))?;
+        let bytes = before.zip(after).map(|(before, after)| after - before);
+        Ok::<_, Error>(Measured { bytes, sent: communicator.traffic().sent().total() })
+    })?;
+    Ok(ranks)
 }
 
 impl Shares {

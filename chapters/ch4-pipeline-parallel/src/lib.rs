@@ -9,6 +9,7 @@
 //! - [`step`]: one step on ranks of its own, [`memory`]: what a stage holds, by formula; [`picture`]: timelines as text and figures;
 //! - [`commands`]: what `cargo ch4 …` runs, one file per subcommand; [`flags`]: what they take; [`kv`]: the cache by layer and by head;
 //! - [`core`]: the functions that exercises replace, as values; [`exercises`]: their tables; [`homework`]: your code;
+//! - [`notebook`]: the names that `notebooks/04-pipeline-parallel.ipynb` begins with;
 //! - [`variant`]: pipelines beside the other layouts;
 //! - [`train`]: one stage of a training run; [`inference`]: prefill, decode and scores, with several sequences in flight.
 
@@ -22,6 +23,7 @@ pub mod homework;
 pub mod inference;
 pub mod kv;
 pub mod memory;
+pub mod notebook;
 pub mod picture;
 pub mod schedule;
 pub mod simulate;

@@ -1,11 +1,13 @@
 //! `cargo ch4 kv`: the KV cache cut by layer and by head.
 
-use crate::kv::{Cut, Shares};
+use crate::kv::{Cut, Measured, Shares, measured};
 use clap::Args;
+use lab::compared::Unit;
 use lab::flags::{DeviceFlags, ModelFlags, OutputFlags};
 use lab::plot::{Axis, Bars};
 use lab::program::{Output, write_json};
-use lab::{Table, numbers};
+use lab::subject::Subject;
+use lab::{Compared, Comparison, Table, numbers};
 use ledger::Bytes;
 use serde_json::json;
 use std::io::Write;
@@ -35,13 +37,18 @@ pub(super) struct Kv {
 impl Kv {
     pub(super) fn run(self, out: &mut Output) -> anyhow::Result<()> {
         let plot = self.output.plot()?;
-        let (shape, width) = crate::kv::shape(&self.model, &self.device)?;
+        let subject = Subject::of(&self.model, &self.device)?;
+        let (shape, width) = crate::kv::shape(&subject)?;
         let of = |cut| Shares::of(cut, &shape, self.ranks, self.batch, self.context, width);
         let by_layer = of(Cut::Layer)?;
         // Not every number of ranks can cut heads.
         let (by_head, refused) = match of(Cut::Head) {
             Ok(shares) => (Some(shares), None),
             Err(error) => (None, Some(error.to_string())),
+        };
+        let measured = match &subject {
+            Subject::Loaded(described) => Some(measured(described, &by_layer.units, self.batch, self.context)?),
+            Subject::Published(_) => None,
         };
         if let Some(path) = plot {
             let names = (0..self.ranks).map(|rank| format!("rank {rank}"));
@@ -55,10 +62,20 @@ impl Kv {
             bars.write(path)?;
         }
         if self.output.json {
-            return write_json(out, &json!({"by_layer": by_layer, "by_head": by_head, "by_head_refused": refused}));
+            return write_json(
+                out,
+                &json!({
+                    "by_layer": by_layer, "by_head": by_head, "by_head_refused": refused, "by_layer_measured": measured,
+                }),
+            );
         }
         writeln!(out, "{} x {} tokens on {} ranks\n", self.batch, self.context, self.ranks)?;
         writeln!(out, "{}\n", self.table(&by_layer, by_head.as_ref()))?;
+        if let Some(measured) = &measured {
+            let comparison = compared(&by_layer, measured);
+            writeln!(out, "by layer, on ranks that make one token:\n\n{comparison}\n")?;
+            anyhow::ensure!(comparison.all_hold(), "the ranks do not hold or send what was predicted");
+        }
         for (name, shares) in [("by layer", Some(&by_layer)), ("by head", by_head.as_ref())] {
             let Some(shares) = shares else { continue };
             writeln!(
@@ -95,4 +112,13 @@ impl Kv {
         }
         table
     }
+}
+
+/// Bytes held and sent, predicted and counted.
+fn compared(shares: &Shares, measured: &[Measured]) -> Comparison {
+    measured.iter().enumerate().fold(Comparison::default(), |comparison, (rank, measured)| {
+        let held = Compared::exact(format!("rank {rank}: cache"), shares.bytes[rank], measured.bytes, Unit::Bytes);
+        let sent = Compared::exact(format!("rank {rank}: sent"), shares.sent[rank], Some(measured.sent), Unit::Bytes);
+        comparison.with(held).with(sent)
+    })
 }

@@ -11,6 +11,8 @@ mod stages;
 mod tour;
 mod train;
 
+pub use schedule::step_on;
+
 use clap::{Parser, Subcommand};
 use lab::program::Output;
 

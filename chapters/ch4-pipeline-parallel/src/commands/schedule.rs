@@ -6,10 +6,13 @@ use crate::engine::MicroBatch;
 use crate::flags::{Choice, ScheduleFlags, StageFlags, in_terms_of_flags};
 use crate::schedule::{Kind, Schedule};
 use crate::simulate::{Closed, Simulation, simulate};
+use crate::stages::LayerCosts;
+use crate::step::Step;
 use crate::{picture, step};
 use anyhow::Context as _;
 use ch1_single_gpu::stories;
 use clap::Args;
+use collective::{ClockKind, Options, Roofline};
 use lab::ask;
 use lab::compared::Unit;
 use lab::flags::{ClusterFlags, DeviceFlags, MemoryFlags, ModelFlags, OutputFlags, TraceFlags, WithFlags};
@@ -192,3 +195,27 @@ pub(super) fn batch(described: &Described, rows: usize, seq: usize) -> anyhow::R
     let data = Arc::new(TokenData::new(ids, described.config.vocab)?);
     Ok(Batches::new(data, 1, rows, seq)?.batch(0))
 }
+
+/// One step of the model on `stages` stages, `micro_batches` sequences of `seq` tokens, on the clock of an H100's roofline.
+///
+/// # Errors
+/// The numbers do not fit the schedule or the model, or a stage failed.
+pub fn step_on(
+    described: &Described,
+    kind: Kind,
+    stages: usize,
+    micro_batches: usize,
+    seq: usize,
+) -> anyhow::Result<Step> {
+    let batch = batch(described, micro_batches, seq)?;
+    let core = Core::default();
+    let schedule = core.schedule(kind, stages, micro_batches, 2)?;
+    let cut = core.stages(schedule.layout, stages, &LayerCosts::flops(&described.config, seq)?)?;
+    let pipeline = core.pipeline(schedule, cut)?;
+    let parts = MicroBatch::split(&batch, micro_batches, &described.device)?;
+    let options = Options { clock: ClockKind::Roofline(H100), ..Options::default() };
+    Ok(step::run(described, &pipeline, &parts, batch.count(), &options)?)
+}
+
+/// An H100's f32 and memory, half of which programs reach.
+const H100: Roofline = Roofline { peak: 67e12, bandwidth: 3.35e12, efficiency: 0.5 };
