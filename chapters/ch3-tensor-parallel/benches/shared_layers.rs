@@ -20,7 +20,7 @@ use training::segments::forward_backward;
 const STEP: (usize, usize) = (4, 256);
 const DECODED: usize = 24;
 /// Each measurement is the best of so many: the machine may have other work.
-const REPEATS: usize = 3;
+const REPEATS: usize = 2;
 
 fn config() -> Config {
     let text = serde_json::json!({

@@ -85,7 +85,7 @@ pub enum Error {
     #[error(transparent)]
     Decoder(#[from] decoder::Error),
     /// A failure that was asked for.
-    #[error("rank {rank} fails in step {step}, as --inject-failure {rank}:{step} asks")]
+    #[error("step {step} fails, as --inject-failure {rank}:{step} asks")]
     Injected {
         /// The rank.
         rank: usize,

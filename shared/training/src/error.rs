@@ -93,6 +93,12 @@ pub enum Error {
         /// What was found and what to do.
         problem: String,
     },
+    /// Another run has the folder.
+    #[error("another run is writing {}: wait for its end, stop it, or choose another folder", path.display())]
+    Occupied {
+        /// The file that it holds.
+        path: PathBuf,
+    },
     /// Ctrl-C cannot be caught.
     #[error("cannot catch Ctrl-C: {0}")]
     Interrupt(#[from] ctrlc::Error),

@@ -52,7 +52,7 @@ impl Journal {
     /// For a new run, in a folder that holds none yet; with a checkpoint every `every` steps, and always at the end.
     ///
     /// # Errors
-    /// The folder holds a run already, or cannot be written.
+    /// The folder holds a run already, or one that is going on, or cannot be written.
     pub fn begin(folder: &Path, every: Option<NonZeroU64>) -> Result<Self> {
         let checkpoints = folder.join(CHECKPOINTS);
         if checkpoint::exists(&checkpoints)? {
@@ -99,14 +99,10 @@ impl Journal {
     /// Deletes the run in `folder`: its checkpoints and metrics, nothing else.
     ///
     /// # Errors
-    /// A file cannot be deleted.
+    /// A file cannot be deleted, or the run is going on.
     pub fn remove(folder: &Path) -> Result<()> {
-        checkpoint::remove_all(&folder.join(CHECKPOINTS))?;
-        let metrics = folder.join(METRICS);
-        match std::fs::remove_file(&metrics) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::file("delete", &metrics)(error)),
-            _ => Ok(()),
-        }
+        Metrics::remove(&folder.join(METRICS))?;
+        checkpoint::remove_all(&folder.join(CHECKPOINTS))
     }
 
     /// All records of the run in `folder`, those before it was resumed included.

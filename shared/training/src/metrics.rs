@@ -4,7 +4,7 @@
 
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -36,28 +36,35 @@ impl Metrics {
     /// A new, empty file, or an old one emptied.
     ///
     /// # Errors
-    /// The file cannot be created.
+    /// The file cannot be created, or another run is writing it.
     pub fn create(path: &Path) -> Result<Self> {
-        let file = File::create(path).map_err(Error::file("create", path))?;
+        let file = open_for_one(path)?;
+        file.set_len(0).map_err(Error::file("empty", path))?;
         Ok(Self { path: path.to_owned(), file })
     }
 
     /// Goes on after the records of the steps before `step`; cuts off what comes after them. A file that is not there is created.
     ///
     /// # Errors
-    /// The file cannot be read or written, or holds other things than records.
+    /// The file cannot be read or written, holds other things than records, or another run is writing it.
     pub fn resume(path: &Path, step: u64) -> Result<Self> {
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)
-            .map_err(Error::file("open", path))?;
+        let mut file = open_for_one(path)?;
         let keep = length_before(&file, path, step)?;
         file.set_len(keep).map_err(Error::file("shorten", path))?;
         file.seek(SeekFrom::End(0)).map_err(Error::file("seek in", path))?;
         Ok(Self { path: path.to_owned(), file })
+    }
+
+    /// Deletes the file, if it is there.
+    ///
+    /// # Errors
+    /// The file cannot be deleted, or a run is writing it.
+    pub fn remove(path: &Path) -> Result<()> {
+        if !path.try_exists().map_err(Error::file("look for", path))? {
+            return Ok(());
+        }
+        let _held = open_for_one(path)?;
+        std::fs::remove_file(path).map_err(Error::file("delete", path))
     }
 
     /// Appends one line, at once.
@@ -69,6 +76,22 @@ impl Metrics {
         line.push(b'\n');
         // One write per line: a line is there whole or, after a crash, as the last one, in part.
         self.file.write_all(&line).map_err(Error::file("write", &self.path))
+    }
+}
+
+/// Opens the file, which is created where it is missing, for one run alone: two that write into one folder would destroy each other's
+/// checkpoints. The lock goes with the process, however that ends.
+fn open_for_one(path: &Path) -> Result<File> {
+    let mut options = OpenOptions::new();
+    let file = options.read(true).write(true).create(true).truncate(false).open(path);
+    let file = file.map_err(Error::file("open", path))?;
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => Err(Error::Occupied { path: path.to_owned() }),
+        // Some network file systems know no locks; a run must be possible there.
+        Err(TryLockError::Error(error)) if error.kind() != std::io::ErrorKind::Unsupported => {
+            Err(Error::file("lock", path)(error))
+        }
+        _ => Ok(file),
     }
 }
 

@@ -10,7 +10,7 @@ pub use flags::{Hyperparameters, TrainFlags, in_terms_of_flags};
 pub use result::{Outcome, save, save_companions};
 
 use crate::stories;
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use decoder::Decoder;
 use decoder::split::Split;
 use decoder::tokenizer::Tokenizer;
@@ -103,8 +103,12 @@ impl TrainFlags {
         if self.overwrite {
             Journal::remove(folder)?;
         }
-        Journal::begin(folder, self.checkpoint_every())
-            .context("--resume goes on with it, --overwrite deletes it, --out DIR takes another folder")
+        Journal::begin(folder, self.checkpoint_every()).map_err(|error| match error {
+            training::Error::Checkpoint { .. } => {
+                anyhow!("{error} (--resume, --overwrite, --out DIR)")
+            }
+            other => other.into(),
+        })
     }
 
     /// The journal of the run in `folder`, whose state `run` then has. Says where it goes on, on stderr.

@@ -72,7 +72,7 @@ fn a_rank_that_fails_in_step_seven_is_named_and_the_others_keep_seven_steps() {
         });
         let collective::Error::Failed(failure) = outcome.unwrap_err() else { panic!("not a failure of a rank") };
         assert!(matches!(&*failure, Failure::Error { rank, .. } if *rank == failing), "{failure}");
-        assert!(failure.to_string().contains("fails in step 7"), "{failure}");
+        assert!(failure.to_string().contains("step 7 fails"), "{failure}");
         let steps = steps.into_inner().unwrap();
         assert!(steps.len() == 3 && steps.iter().all(|&(_, steps)| steps == 7), "rank, steps: {steps:?}");
     }

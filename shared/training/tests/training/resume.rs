@@ -192,6 +192,27 @@ fn a_checkpoint_of_another_run_is_refused_with_what_differs() {
 }
 
 #[test]
+fn a_folder_belongs_to_one_run_at_a_time() {
+    let data = Generator::fresh().corpus(config(NAME).vocab, 400);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let first = Journal::begin(path, None).unwrap();
+    let mut second = new_run(adamw(), DType::F32, &data);
+    let refusals = [
+        Journal::begin(path, None).map(drop),
+        Journal::resume(path, &mut second, None).map(drop),
+        Journal::remove(path),
+    ];
+    for refused in refusals {
+        let message = refused.unwrap_err().to_string();
+        assert!(message.contains("another run is writing") && message.contains("metrics.jsonl"), "{message}");
+    }
+    drop(first);
+    train(&mut Journal::begin(path, None).unwrap(), &mut second, 2);
+    assert_eq!(Journal::records(path).unwrap().len(), 2);
+}
+
+#[test]
 fn a_new_run_does_not_take_the_place_of_one_that_is_there_and_removing_deletes_nothing_else() {
     let data = Generator::fresh().corpus(config(NAME).vocab, 400);
     let folder = tempfile::tempdir().unwrap();
