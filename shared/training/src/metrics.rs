@@ -163,12 +163,14 @@ mod tests {
         // Killed in the middle of a line.
         OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"step\":10,\"lo").unwrap();
         assert_eq!(read(&path).unwrap().len(), 10);
+        drop(metrics);
         let mut metrics = Metrics::resume(&path, 6).unwrap();
         for step in 6..12 {
             metrics.write(&record(step, 1.0)).unwrap();
         }
         let expected: Vec<_> = (0..12).map(|step| record(step, if step < 6 { 2.0 } else { 1.0 })).collect();
         assert_eq!(read(&path).unwrap(), expected);
+        drop(metrics);
         // From the end, with half a line after it.
         OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{").unwrap();
         Metrics::resume(&path, 12).unwrap().write(&record(12, 0.5)).unwrap();
