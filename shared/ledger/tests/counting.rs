@@ -112,8 +112,9 @@ fn a_free_on_another_thread_credits_the_ledger_that_allocated() {
         let (giver, taker) = (&giver, &taker);
         threads.spawn(move || {
             let _entered = taker.enter();
-            let _scope = scope(Kind::Workspace);
+            // Outside of the scope: a thread that has to wait for a channel keeps some bytes for the next time.
             let blocks: Vec<_> = receive.iter().collect();
+            let _scope = scope(Kind::Workspace);
             let mine = block(5000);
             assert_eq!(giver.current(Kind::Weights), Some(300), "handing over changes nothing");
             drop(blocks);

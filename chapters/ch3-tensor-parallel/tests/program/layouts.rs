@@ -34,7 +34,7 @@ fn a_run_goes_on_under_another_layout_with_the_losses_of_one_device() {
     let path = |name: &str| folder.path().join(name).display().to_string();
     let corpus = run("generate --tp 1 -n 400 --temperature 1 --prompt the").done().repeat(4);
     std::fs::write(path("corpus.txt"), corpus).unwrap();
-    let job = format!("train --batch 3 --seq 16 --dtype f64 --schedule constant --corpus {}", path("corpus.txt"));
+    let job = format!("train --batch 3 --seq 16 --dtype f64 --lr-schedule constant --corpus {}", path("corpus.txt"));
     let one = run(&format!("{job} --tp 1 --steps 6 --out {} --json", path("one"))).document();
     run(&format!("{job} --tp 4 --steps 2 --out {} --json", path("run"))).done();
     let cut = "--tp 2 --sequence-parallel --steps 4 --resume";

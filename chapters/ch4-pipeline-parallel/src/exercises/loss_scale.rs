@@ -24,7 +24,7 @@ pub const LOSS_SCALE: Exercise<LossScale> = Exercise {
             diagnosis: "times too large",
         },
         Bug {
-            name: "loss-mean-of-means",
+            name: "loss-average-of-means",
             what: "the means of the micro-batches are averaged: targets of short ones count more",
             implementation: |own, _, parts| 1.0 / (own * parts) as f64,
             diagnosis: "counts more than another",
