@@ -11,6 +11,7 @@
 //! - [`serve`]: replicas that generate, score and differentiate;
 //! - [`traffic`]: what a step must send; [`scaling`]: what that costs over more ranks and slower links;
 //! - [`variant`]: data parallelism beside the other layouts;
+//! - [`notebook`]: the names that `notebooks/02-data-parallel.ipynb` begins with;
 //! - [`commands`]: what `cargo ch2 …` runs, one file per subcommand.
 
 pub mod commands;
@@ -19,6 +20,7 @@ mod error;
 pub mod exercises;
 pub mod homework;
 pub mod memory;
+pub mod notebook;
 pub mod partition;
 pub mod replica;
 pub mod scaling;

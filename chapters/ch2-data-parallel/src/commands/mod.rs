@@ -9,7 +9,12 @@ mod score;
 mod tour;
 mod train;
 
+pub use tour::{Trained, apart, mean_of_means, rank_losses, replica_gradients, trained};
+
+use crate::core::Core;
+use crate::partition::Product;
 use clap::{Parser, Subcommand};
+use lab::plot::Blocks;
 use lab::program::Output;
 
 /// Chapter 2: how are data and parameters partitioned? Data parallelism, from one product to a training run.
@@ -45,6 +50,14 @@ enum Command {
 /// another.
 const DEFAULT_TEXTS: [&str; 4] =
     ["the bird", "the dog ran home", "the cat sat on the mat.", "the girl went to the park and"];
+
+/// The three ways to divide `product` over `ranks` ranks, as a picture.
+///
+/// # Errors
+/// `core` gives a rank rows that X does not have.
+pub fn partition_figure(core: &Core, product: &Product, ranks: usize) -> crate::Result<Blocks> {
+    partition::figure::draw(core, product, ranks)
+}
 
 impl Cli {
     /// Runs the subcommand; without one, the guided tour.

@@ -7,6 +7,8 @@ mod dividing;
 mod limits;
 mod replicas;
 
+pub use replicas::{Trained, apart, mean_of_means, rank_losses, replica_gradients, trained};
+
 use crate::core::Core;
 use anyhow::Context as _;
 use candle_core::DType;

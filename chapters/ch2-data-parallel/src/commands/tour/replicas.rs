@@ -27,13 +27,19 @@ pub(super) const BATCH: (usize, usize) = (6, 32);
 pub(super) const STEPS: u64 = 8;
 
 /// A run that was trained.
-pub(super) struct Trained {
-    pub(super) losses: Vec<f64>,
-    pub(super) weights: Named,
+#[derive(Debug)]
+pub struct Trained {
+    /// Of each step.
+    pub losses: Vec<f64>,
+    /// After the last step.
+    pub weights: Named,
 }
 
 /// Sum of −log p and number of targets of each of two ranks.
-pub(super) fn rank_losses(core: &Core, described: &Described, batch: &Batch) -> collective::Result<Vec<(f64, usize)>> {
+///
+/// # Errors
+/// A rank failed.
+pub fn rank_losses(core: &Core, described: &Described, batch: &Batch) -> collective::Result<Vec<(f64, usize)>> {
     launch(2, &Options::default(), |rank| {
         let model = described.load(&Split::whole())?;
         let scores = score_own(core, (rank.size(), rank.rank()), &model, &Context::inference(), batch)?;
@@ -43,7 +49,10 @@ pub(super) fn rank_losses(core: &Core, described: &Described, batch: &Batch) -> 
 }
 
 /// Loss and gradients of the batch, from all ranks.
-pub(super) fn replica_gradients(
+///
+/// # Errors
+/// The computation failed, here or on another rank.
+pub fn replica_gradients(
     core: &Core,
     described: &Described,
     batch: &Batch,
@@ -55,7 +64,10 @@ pub(super) fn replica_gradients(
 }
 
 /// The mistake: each of two ranks differentiates its own mean, and the two gradients are averaged.
-pub(super) fn mean_of_means(described: &Described, batch: &Batch) -> crate::Result<Named> {
+///
+/// # Errors
+/// The computation failed.
+pub fn mean_of_means(described: &Described, batch: &Batch) -> crate::Result<Named> {
     let model = described.load(&Split::whole())?;
     let rows = batch.sequences().len();
     let half = |rank| {
@@ -67,8 +79,11 @@ pub(super) fn mean_of_means(described: &Described, batch: &Batch) -> crate::Resu
     first.iter().map(mean).collect()
 }
 
-/// Norm of the difference over the norm of `b`.
-pub(super) fn apart(a: &Named, b: &Named) -> crate::Result<f64> {
+/// Norm of the difference over the norm of `b`; NaN if a name is missing.
+///
+/// # Errors
+/// Two tensors of one name have different shapes.
+pub fn apart(a: &Named, b: &Named) -> crate::Result<f64> {
     let squares = |tensor: &Tensor| tensor.sqr()?.sum_all()?.to_dtype(DType::F64)?.to_scalar::<f64>();
     let (mut difference, mut norm) = (0.0, 0.0);
     for (name, one) in b {
@@ -79,8 +94,11 @@ pub(super) fn apart(a: &Named, b: &Named) -> crate::Result<f64> {
     Ok((difference / norm).sqrt())
 }
 
-/// Trains on `dp` ranks; what rank 0 has in the end.
-pub(super) fn trained(core: &Core, described: &Described, dp: usize) -> anyhow::Result<Trained> {
+/// Trains on `dp` ranks, eight steps of AdamW with clipping on batches of six sequences; what rank 0 has in the end.
+///
+/// # Errors
+/// A rank failed, or the replicas have diverged.
+pub fn trained(core: &Core, described: &Described, dp: usize) -> anyhow::Result<Trained> {
     let (batch, seq) = BATCH;
     let plan = Plan {
         batch,
