@@ -24,7 +24,7 @@ pub struct StageFlags {
 /// The order in which the stages work.
 #[derive(Args, Clone, Debug)]
 pub struct ScheduleFlags {
-    /// naive, gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v, or a JSON file with a schedule
+    /// naive, gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v, dualpipe (timed only), or a JSON file with a schedule
     #[arg(long, visible_alias = "kind", value_name = "KIND", default_value = "1f1b")]
     pub schedule: Choice,
     /// Chunks per stage, for the interleaved schedule [default: 2]

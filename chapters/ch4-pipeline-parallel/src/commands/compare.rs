@@ -1,5 +1,6 @@
 //! `cargo ch4 compare`: all schedules on the same work.
 
+use super::files;
 use super::schedule::batch;
 use crate::core::Core;
 use crate::engine::{MicroBatch, Pipeline};
@@ -8,6 +9,8 @@ use crate::schedule::Kind;
 use crate::simulate::Simulation;
 use crate::{Error, memory, step};
 use clap::Args;
+use lab::ask;
+use lab::compared::Unit;
 use lab::flags::{ClusterFlags, DeviceFlags, MemoryFlags, ModelFlags, OutputFlags, WithFlags};
 use lab::loaded::Described;
 use lab::plot::{Axis, Bars};
@@ -65,6 +68,9 @@ struct Row {
     gradient_difference: f64,
 }
 
+/// The schedule that `--predict` asks about.
+const ASKED: Kind = Kind::OneForwardOneBackward;
+
 impl CompareCommand {
     pub(super) fn run(self, out: &mut Output) -> anyhow::Result<()> {
         let plot = self.output.plot()?;
@@ -74,6 +80,10 @@ impl CompareCommand {
         let rows = self.batch.unwrap_or(self.micro_batches);
         let batch = batch(&described, rows, self.seq)?;
         let parts = MicroBatch::split(&batch, self.micro_batches, &described.device).map_err(in_terms_of_flags)?;
+        let guess = match self.output.predict {
+            true => ask::number(&format!("How many percent of a step does a stage wait with {}?", ASKED.name()))?,
+            false => None,
+        };
         let (mut results, mut left_out, mut first) = (Vec::new(), Vec::new(), None);
         for kind in Kind::ALL.into_iter().filter(|&kind| kind != Kind::Dualpipe) {
             let pipeline = match self.pipeline(&core, kind, &described) {
@@ -116,7 +126,11 @@ impl CompareCommand {
         if self.output.json {
             return write_json(out, &results);
         }
-        self.write(&results, &left_out, out)
+        self.write(&results, &left_out, out)?;
+        if let (Some(guess), Some(row)) = (guess, results.iter().find(|row| row.schedule == ASKED.name())) {
+            writeln!(out, "\n{}", ask::beside(guess, 100.0 * row.bubble, Unit::Number))?;
+        }
+        files(out, &[("figure", plot)])
     }
 
     fn pipeline(&self, core: &Core, kind: Kind, described: &Described) -> crate::Result<Pipeline> {
@@ -134,7 +148,7 @@ impl CompareCommand {
             self.micro_batches,
             self.seq,
             self.cluster.clock_text(),
-            self.cluster.link
+            self.cluster.topology()?.within.name
         )?;
         let mut table = Table::new([
             "schedule",

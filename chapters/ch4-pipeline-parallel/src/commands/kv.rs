@@ -1,7 +1,9 @@
 //! `cargo ch4 kv`: the KV cache cut by layer and by head.
 
+use super::files;
 use crate::kv::{Cut, Measured, Shares, measured};
 use clap::Args;
+use lab::ask;
 use lab::compared::Unit;
 use lab::flags::{DeviceFlags, ModelFlags, OutputFlags};
 use lab::plot::{Axis, Bars};
@@ -50,6 +52,10 @@ impl Kv {
             Subject::Loaded(described) => Some(measured(described, &by_layer.units, self.batch, self.context)?),
             Subject::Published(_) => None,
         };
+        let guess = match self.output.predict {
+            true => ask::number("By layer: how many MiB of keys and values does the fullest rank hold?")?,
+            false => None,
+        };
         if let Some(path) = plot {
             let names = (0..self.ranks).map(|rank| format!("rank {rank}"));
             let mib = |shares: &Shares| shares.bytes.iter().map(|&bytes| bytes as f64 / MIB).collect::<Vec<_>>();
@@ -95,7 +101,10 @@ impl Kv {
              all-reduces\nper layer. By layer the ranks are as even as layers divide; by head as kv heads do, and ranks beyond them hold \
              copies."
         )?;
-        Ok(())
+        if let (Some(guess), Some(&bytes)) = (guess, by_layer.bytes.iter().max()) {
+            writeln!(out, "\n{}", ask::beside(guess, bytes as f64 / MIB, Unit::Number))?;
+        }
+        files(out, &[("figure", plot)])
     }
 
     fn table(&self, by_layer: &Shares, by_head: Option<&Shares>) -> Table {

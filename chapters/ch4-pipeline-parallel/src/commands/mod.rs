@@ -15,6 +15,8 @@ pub use schedule::step_on;
 
 use clap::{Parser, Subcommand};
 use lab::program::Output;
+use std::io::Write;
+use std::path::Path;
 
 /// Chapter 4: how does pipeline parallelism split across layers? Stages, and the order in which they work.
 #[derive(Parser, Debug)]
@@ -52,6 +54,18 @@ enum Command {
 /// What is computed on if no text is given: sentences as the bundled model knows them, unequally long.
 const DEFAULT_TEXTS: [&str; 4] =
     ["the dog ran home", "the cat sat on the mat.", "the bird", "the girl went to the park and"];
+
+/// Says which files were written: the last lines of a command's report.
+fn files(out: &mut Output, written: &[(&str, Option<&Path>)]) -> anyhow::Result<()> {
+    let written: Vec<_> = written.iter().filter_map(|(what, path)| path.map(|path| (what, path))).collect();
+    if !written.is_empty() {
+        writeln!(out)?;
+    }
+    for (what, path) in written {
+        writeln!(out, "{what}: {}", path.display())?;
+    }
+    Ok(())
+}
 
 impl Cli {
     /// Runs the subcommand; without one, the guided tour.

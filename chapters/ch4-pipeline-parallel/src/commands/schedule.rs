@@ -1,6 +1,7 @@
 //! `cargo ch4 schedule`: a schedule as a timeline, and what it promises beside what a run does.
 
-use super::simulate::{SizeFlags, TimeFlags, list, title};
+use super::files;
+use super::simulate::{SizeFlags, TimeFlags, ask_for_bubble, list, peaks, title};
 use crate::core::Core;
 use crate::engine::MicroBatch;
 use crate::flags::{Choice, ScheduleFlags, StageFlags, in_terms_of_flags};
@@ -75,12 +76,8 @@ impl ScheduleCommand {
         let simulation = simulate(&schedule, &costs, &links).map_err(in_terms_of_flags)?;
         let closed = self.kind().and_then(|kind| self.times.closed(kind, &schedule));
         let heading = title(&self.schedule, self.size);
-        let guess = if self.output.predict {
-            ask::number(&format!("{heading}: how many percent of a step does a stage wait?"))?
-        } else {
-            None
-        };
-        let ran = if self.no_run { None } else { self.ran(&core, &schedule)? };
+        let guess = ask_for_bubble(&self.output, &heading)?;
+        let ran = self.ran(&core, &schedule)?;
         if let Some(path) = plot {
             picture::figure(&heading, &simulation.stages).write(path)?;
         }
@@ -93,7 +90,7 @@ impl ScheduleCommand {
         if self.output.json {
             let mut document = simulation.to_json();
             document["formula"] = json!(closed.map(|closed| closed.bubble));
-            document["run"] = json!(ran.as_ref().map(|ran| json!({
+            document["run"] = json!(ran.as_ref().ok().map(|ran| json!({
                 "makespan": ran.makespan, "bubble": ran.bubble, "peak_in_flight": ran.peaks,
                 "simulated_makespan": ran.simulation.makespan(), "simulated_bubble": ran.simulation.bubble(),
             })));
@@ -101,18 +98,19 @@ impl ScheduleCommand {
         }
         writeln!(out, "{heading}\n\n{}", picture::text(&simulation.stages))?;
         writeln!(out, "{}\n", self.bubbles(closed, &simulation))?;
-        writeln!(out, "in flight at most, by stage: {}", list(&simulation.peaks.in_flight))?;
+        writeln!(out, "{}", peaks(&simulation, schedule.layout))?;
         if simulation.peaks.held != simulation.peaks.in_flight {
             writeln!(out, "with those that wait for their weight gradient: {}", list(&simulation.peaks.held))?;
         }
         match &ran {
-            Some(ran) => self.write_run(&simulation, ran, out)?,
-            None => writeln!(out, "\nnot run on tensors")?,
+            Ok(ran) => self.write_run(&simulation, ran, out)?,
+            Err(reason) => writeln!(out, "\nnot run on tensors: {reason}")?,
         }
         if let Some(guess) = guess {
             writeln!(out, "\n{}", ask::beside(guess, 100.0 * simulation.bubble(), Unit::Number))?;
         }
-        Ok(())
+        let [trace, saved] = [&self.trace.trace, &self.save].map(Option::as_deref);
+        files(out, &[("figure", plot), ("trace", trace), ("schedule", saved)])
     }
 
     fn kind(&self) -> Option<Kind> {
@@ -126,18 +124,25 @@ impl ScheduleCommand {
         let simulated = numbers::percent(simulation.bubble());
         match closed {
             Some(closed) => format!("bubble: {} by formula, {simulated} simulated", numbers::percent(closed.bubble)),
+            None if self.kind().is_none() => {
+                format!("bubble: {simulated} simulated; a schedule from a file has no formula")
+            }
             None => format!("bubble: {simulated} simulated; the formulas do not cover these numbers"),
         }
     }
 
-    /// The schedule on the model's tensors; `None` where it cannot be.
-    fn ran(&self, core: &Core, schedule: &Schedule) -> anyhow::Result<Option<Ran>> {
+    /// The schedule on the model's tensors, or why it is not run.
+    fn ran(&self, core: &Core, schedule: &Schedule) -> anyhow::Result<Result<Ran, String>> {
+        if self.no_run {
+            return Ok(Err("--no-run".to_owned()));
+        }
         if self.kind() == Some(Kind::Dualpipe) {
-            return Ok(None);
+            return Ok(Err("dualpipe is only timed".to_owned()));
         }
         let described = Described::from_flags(&self.model, &self.device)?;
-        if schedule.positions() > described.config.layers {
-            return Ok(None);
+        let (chunks, layers) = (schedule.positions(), described.config.layers);
+        if chunks > layers {
+            return Ok(Err(format!("it needs {chunks} layers at least, and the model has {layers}")));
         }
         let flags = StageFlags { pp: schedule.stages.len(), layers: Vec::new() };
         let stages = flags.stages(core, schedule.layout, &described.config, self.seq).map_err(in_terms_of_flags)?;
@@ -145,11 +150,13 @@ impl ScheduleCommand {
         let options = self.cluster.options(described.dtype, &MemoryFlags::default())?;
         let batch = batch(&described, schedule.micro_batches, self.seq)?;
         let parts = MicroBatch::split(&batch, schedule.micro_batches, &described.device)?;
-        let Some(simulation) = step::simulated(&described, &pipeline, &parts, &options)? else { return Ok(None) };
+        let Some(simulation) = step::simulated(&described, &pipeline, &parts, &options)? else {
+            return Ok(Err("only the roofline clock can be simulated".to_owned()));
+        };
         let step = step::run(&described, &pipeline, &parts, batch.count(), &options)?;
         let run = Simulation { stages: step.intervals(), ..simulation.clone() };
         let peaks = step.stages.iter().map(|stage| stage.outcome.peak_in_flight).collect();
-        Ok(Some(Ran { simulation, bubble: run.bubble(), makespan: run.makespan(), peaks }))
+        Ok(Ok(Ran { simulation, bubble: run.bubble(), makespan: run.makespan(), peaks }))
     }
 
     fn write_run(&self, simulation: &Simulation, ran: &Ran, out: &mut Output) -> anyhow::Result<()> {
@@ -158,7 +165,7 @@ impl ScheduleCommand {
             "\nThe same schedule on the model's tensors, {} tokens per micro-batch; {}, {} between the stages:\n",
             self.seq,
             self.cluster.clock_text(),
-            self.cluster.link
+            self.cluster.topology()?.within.name
         )?;
         let mut comparison = Comparison::default()
             .with(Compared::within("step", ran.simulation.makespan(), Some(ran.makespan), 1e-9, Unit::Seconds))

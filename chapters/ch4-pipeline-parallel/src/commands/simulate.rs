@@ -1,11 +1,14 @@
 //! `cargo ch4 simulate`: a schedule of any size, from the times of its stages.
 
+use super::files;
 use crate::core::Core;
 use crate::flags::{ScheduleFlags, in_terms_of_flags};
 use crate::picture;
-use crate::schedule::{Kind, Schedule};
+use crate::schedule::{Kind, Layout, Schedule};
 use crate::simulate::{Closed, Links, Simulation, Uniform, simulate};
 use clap::Args;
+use lab::ask;
+use lab::compared::Unit;
 use lab::flags::{OutputFlags, TraceFlags, WithFlags};
 use lab::numbers;
 use lab::program::{Output, write_json};
@@ -103,8 +106,10 @@ impl SimulateCommand {
             self.schedule.schedule(&Core::choose(&self.with)?, stages, micro_batches).map_err(in_terms_of_flags)?;
         let (costs, links) = self.times.costs(&schedule)?;
         let simulation = simulate(&schedule, &costs, &links).map_err(in_terms_of_flags)?;
+        let heading = title(&self.schedule, self.size);
+        let guess = ask_for_bubble(&self.output, &heading)?;
         if let Some(path) = plot {
-            picture::figure(&title(&self.schedule, self.size), &simulation.stages).write(path)?;
+            picture::figure(&heading, &simulation.stages).write(path)?;
         }
         if let Some(path) = &self.trace.trace {
             picture::trace(&simulation.stages)?.write(path)?;
@@ -112,11 +117,15 @@ impl SimulateCommand {
         if self.output.json {
             return write_json(out, &simulation.to_json());
         }
-        writeln!(out, "{}\n", title(&self.schedule, self.size))?;
+        writeln!(out, "{heading}\n")?;
         if schedule.len() <= LONGEST {
             writeln!(out, "{}", picture::text(&simulation.stages))?;
         }
-        Ok(show(&simulation, out)?)
+        show(&simulation, schedule.layout, out)?;
+        if let Some(guess) = guess {
+            writeln!(out, "\n{}", ask::beside(guess, 100.0 * simulation.bubble(), Unit::Number))?;
+        }
+        files(out, &[("figure", plot), ("trace", self.trace.trace.as_deref())])
     }
 }
 
@@ -128,11 +137,30 @@ pub(super) fn title(schedule: &ScheduleFlags, size: SizeFlags) -> String {
     format!("{}, {} stages, {} micro-batches", schedule.schedule, size.stages, size.micro_batches)
 }
 
-fn show(simulation: &Simulation, out: &mut Output) -> std::io::Result<()> {
+/// With `--predict`, the learner's own percentage.
+pub(super) fn ask_for_bubble(output: &OutputFlags, heading: &str) -> anyhow::Result<Option<f64>> {
+    if !output.predict {
+        return Ok(None);
+    }
+    Ok(ask::number(&format!("{heading}: how many percent of a step does a stage wait?"))?)
+}
+
+/// What is in flight, in the schedule's own unit: with several chunks on a stage a micro-batch is there once per chunk.
+pub(super) fn peaks(simulation: &Simulation, layout: Layout) -> String {
+    let unit = match layout {
+        Layout::Interleaved { .. } | Layout::V => {
+            format!(" (chunks of a micro-batch; a stage has {})", layout.chunks())
+        }
+        _ => String::new(),
+    };
+    format!("in flight at most, by stage: {}{unit}", list(&simulation.peaks.in_flight))
+}
+
+fn show(simulation: &Simulation, layout: Layout, out: &mut Output) -> std::io::Result<()> {
     writeln!(out, "makespan: {}", numbers::plain(simulation.makespan()))?;
     writeln!(out, "cost of a step: {} (first to last action of the busiest stage)", numbers::plain(simulation.cost()))?;
     writeln!(out, "bubble: {} of it", numbers::percent(simulation.bubble()))?;
-    writeln!(out, "in flight at most, by stage: {}", list(&simulation.peaks.in_flight))?;
+    writeln!(out, "{}", peaks(simulation, layout))?;
     writeln!(out, "with those that wait for their weight gradient: {}", list(&simulation.peaks.held))
 }
 
