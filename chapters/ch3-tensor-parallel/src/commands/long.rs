@@ -93,6 +93,13 @@ impl Long {
         }
         writeln!(out, "A prompt of {length} tokens over {} ranks; predicted and, in brackets, counted:\n", self.cp)?;
         writeln!(out, "{}\n", table(&parts))?;
+        if let Some(bytes @ 1..) = parts.first().and_then(|part| part.kv.1?.checked_sub(part.kv.0)) {
+            writeln!(
+                out,
+                "Counted keys and values include {} that tensors take beside their numbers.\n",
+                Bytes(bytes)
+            )?;
+        }
         if let (Some(guess), Some(part)) = (guess, parts.first()) {
             writeln!(out, "{}\n", ask::beside(guess, part.sent.1 as f64 / 1024., Unit::Number))?;
         }

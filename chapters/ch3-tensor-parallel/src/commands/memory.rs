@@ -104,11 +104,13 @@ impl Memory {
         if let (Some(guess), Some(bytes)) = (guess, rows.last().and_then(activations)) {
             writeln!(out, "{}\n", ask::beside(guess, Bytes(bytes).mebibytes(), Unit::Number))?;
         }
-        writeln!(
-            out,
-            "Weights, gradients and moments fall with tp. Of the activations those within the blocks do; what lies between them"
-        )?;
-        writeln!(out, "is on every rank, unless --sequence-parallel cuts it.\n")?;
+        let activations = match self.sequence.sequence_parallel {
+            true => "So do the activations,\nbecause --sequence-parallel cuts also those that lie between the blocks.",
+            false => {
+                "Of the activations those\nwithin the blocks do; what lies between them is on every rank, unless --sequence-parallel cuts it."
+            }
+        };
+        writeln!(out, "Weights, gradients and moments fall with tp. {activations}\n")?;
         let (model, context, users) = CASE;
         writeln!(out, "{model} in bf16, {users} users at {context} tokens, on {GPU}s:\n\n{}", case()?.0)?;
         if let Some(path) = plot {

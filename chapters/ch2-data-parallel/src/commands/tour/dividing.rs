@@ -145,7 +145,7 @@ impl Visit<'_> {
         guide.notice(
             "Four replicas start from the same weights, add the same gradient, and take the same step. They compare a checksum of \
              every weight on the way: a replica that differs in one bit would go its own way, and its loss would fall all the same.",
-            "cargo ch2 train --dp 4 --steps 50 --dtype f64",
+            "cargo ch2 train --dp 4 --steps 50 --batch 4 --seq 64 --dtype f64",
         )?;
         Ok(())
     }
