@@ -63,6 +63,12 @@ impl Batch {
         Ok(Self { sequences: sequences.to_vec() })
     }
 
+    /// The sequences that predict something: those of two tokens or more.
+    #[must_use]
+    pub fn predicting(&self) -> Self {
+        Self { sequences: self.sequences.iter().filter(|ids| ids.len() > 1).cloned().collect() }
+    }
+
     /// Tokens that are predicted: all but the first of each sequence.
     pub fn targets(&self) -> usize {
         self.sequences.iter().map(|ids| ids.len().saturating_sub(1)).sum()

@@ -41,7 +41,7 @@ pub(super) struct GradientsCommand {
 impl GradientsCommand {
     pub(super) fn run(self, out: &mut Output) -> anyhow::Result<()> {
         let described = Described::from_flags(&self.model, &self.device)?;
-        let batch = self.batch.batch(&super::DEFAULT_TEXTS, &described)?;
+        let batch = self.batch.batch(&super::DEFAULT_TEXTS, &described)?.predicting();
         let micro_batches = self.micro_batches.unwrap_or(batch.sequences().len());
         let longest = batch.sequences().iter().map(Vec::len).max().unwrap_or(1);
         let parts = MicroBatch::split_sequences(&batch, micro_batches, &described.device).map_err(in_terms_of_flags)?;

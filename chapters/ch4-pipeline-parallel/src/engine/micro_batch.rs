@@ -26,11 +26,13 @@ impl MicroBatch {
         parts.map(|part| Ok(Self { tokens: part.tokens(device)?, targets: part.targets })).collect()
     }
 
-    /// `batch` in `count` parts of consecutive sequences, of any lengths.
+    /// `batch` in `count` parts of consecutive sequences, of any lengths. Sequences of one token predict nothing and are left out: a part
+    /// of these alone would have no tokens.
     ///
     /// # Errors
-    /// More parts than sequences, or none.
+    /// More parts than sequences that are left, or none.
     pub fn split_sequences(batch: &lab::batch::Batch, count: usize, device: &Device) -> Result<Vec<Self>> {
+        let batch = batch.predicting();
         let rows = batch.sequences().len();
         legal(count, rows)?;
         let (base, longer) = (rows / count, rows % count);

@@ -7,6 +7,7 @@ use ch4_pipeline_parallel::schedule::{Kind, Layout};
 use ch4_pipeline_parallel::stages::{LayerCosts, Stages};
 use collective::{Options, launch};
 use decoder::Context;
+use lab::batch::Batch;
 use ledger::{Observer, Operation, Phase};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -84,4 +85,15 @@ fn what_does_not_fit_is_refused_with_what_would() {
     let outcome = super::support::step(&pipeline, &config, 1, &parts, batch.targets(), &Options::default());
     let message = outcome.err().unwrap().to_string();
     assert!(message.contains("micro-batches = 4") && message.contains("schedule's 2"), "{message}");
+}
+
+/// One device leaves a sequence of one token out; a micro-batch of it alone must not stop the pipeline.
+#[test]
+fn sequences_that_predict_nothing_are_in_no_micro_batch() {
+    let config = config(true, 16);
+    let batch = Batch::new("--ids", vec![vec![3], vec![1, 2], vec![4], vec![5, 6, 7]], &config).unwrap();
+    let parts = MicroBatch::split_sequences(&batch, 2, &Device::Cpu).unwrap();
+    assert_eq!(parts.iter().map(|part| part.targets.clone()).collect::<Vec<_>>(), [vec![2], vec![6, 7]]);
+    let message = MicroBatch::split_sequences(&batch, 3, &Device::Cpu).unwrap_err().to_string();
+    assert!(message.contains("1 to 2"), "{message}");
 }
