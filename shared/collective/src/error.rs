@@ -160,13 +160,17 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Error { rank, cause } => {
-                write!(f, "rank {rank} failed: {cause}")?;
+                let mut text = format!("rank {rank} failed: {cause}");
                 let mut source = cause.source();
                 while let Some(cause) = source {
-                    write!(f, ": {cause}")?;
+                    let words = cause.to_string();
+                    // Many errors say their cause themselves.
+                    if !text.contains(&words) {
+                        text += &format!(": {words}");
+                    }
                     source = cause.source();
                 }
-                Ok(())
+                f.write_str(&text)
             }
             Self::Panic { rank, message } => write!(f, "rank {rank} panicked: {message}"),
             Self::Disagreement { group, asked } => {
@@ -189,5 +193,27 @@ impl fmt::Display for Wait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { rank, peer, call, group } = self;
         write!(f, "rank {rank} waits in {call} of group {group:?} for rank {peer}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{text}")]
+    struct Outer {
+        text: &'static str,
+        source: std::io::Error,
+    }
+
+    #[test]
+    fn a_cause_that_an_error_says_itself_is_not_said_again() {
+        let says = |text| {
+            let source = std::io::Error::other("disk full");
+            Failure::Error { rank: 3, cause: Box::new(Outer { text, source }) }.to_string()
+        };
+        assert_eq!(says("cannot write a: disk full"), "rank 3 failed: cannot write a: disk full");
+        assert_eq!(says("cannot write a"), "rank 3 failed: cannot write a: disk full");
     }
 }
