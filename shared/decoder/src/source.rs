@@ -160,7 +160,7 @@ fn names_a_file(model: &str) -> bool {
 /// The bundled models, for a message.
 fn names(bundled: &Path) -> String {
     let mut names = list(bundled).unwrap_or_default();
-    names.retain(|name| bundled.join(name).is_dir());
+    names.retain(|name| Source::from_folder(&bundled.join(name)).is_ok());
     if names.is_empty() { "there are none".into() } else { names.join(", ") }
 }
 

@@ -56,7 +56,9 @@ fn what_is_not_found_is_explained() {
     for name in ["stories", "tiny"] {
         std::fs::create_dir_all(bundled.join(name)).unwrap();
     }
-    assert_says(resolve("tinny", None), &["tinny", "stories, tiny", "owner/name"]);
+    std::fs::write(bundled.join("stories/config.json"), "{}").unwrap();
+    // What has no model in it is none.
+    assert_says(resolve("tinny", None), &["tinny", "(stories)", "owner/name"]);
     assert_says(resolve("tiny", None), &["tiny", "no config.json"]);
     for model in
         ["./nowhere", "/nowhere/model", "a/b/c", "nowhere/model.gguf", "model.safetensors", "..", "~/model", ""]
