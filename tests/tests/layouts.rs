@@ -55,3 +55,21 @@ fn every_variant_gives_the_text_and_the_gradients_of_one_device_and_sends_what_i
     }
     assert!(report.all_equal(TOLERANCE) && report.variants.len() > 1);
 }
+
+#[test]
+fn work_that_is_too_little_for_a_variant_is_refused_before_any_runs_in_terms_of_flags() {
+    let refused = |change: fn(&mut Work)| {
+        let mut work = work(1);
+        change(&mut work);
+        compare(&variants(), &work, |name| panic!("{name} runs")).unwrap_err().to_string()
+    };
+    let message = refused(|work| work.prompts.truncate(1));
+    assert!(message.contains("--prompt (1 in all)") && message.contains("at least 2"), "{message}");
+    let message = refused(|work| work.batch = work.batch.rows(0..3).unwrap());
+    assert!(message.contains("--batch 3") && message.contains("at least 4"), "{message}");
+    let message = refused(|work| {
+        let Batch { inputs, targets, .. } = &work.batch;
+        work.batch = Batch { inputs: inputs[..9].to_vec(), targets: targets[..9].to_vec(), rows: 9, seq: 1 };
+    });
+    assert!(message.contains("--seq 1") && message.contains("at least 4"), "{message}");
+}

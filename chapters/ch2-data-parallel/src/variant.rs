@@ -33,6 +33,20 @@ impl Variant for DataParallel {
         format!("dp={}", self.dp)
     }
 
+    fn check(&self, work: &Work) -> lab::Result<()> {
+        for (flag, found) in [("--prompt", work.prompts.len()), ("--batch", work.batch.rows)] {
+            if found < self.dp {
+                let found = if flag == "--prompt" { format!("({found} in all)") } else { found.to_string() };
+                let expected = format!(
+                    "dp={0} has one for each of its ranks: at least {0}, or other variants, with --only",
+                    self.dp
+                );
+                return Err(lab::Error::Flag { flag, found, expected });
+            }
+        }
+        Ok(())
+    }
+
     fn run(&self, work: &Work) -> anyhow::Result<Outcome> {
         let tokens = launch(self.dp, &work.options, |rank| {
             let model = work.described.load(&Split::whole())?;

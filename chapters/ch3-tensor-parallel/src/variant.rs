@@ -81,6 +81,16 @@ impl Variant for Chunks {
         format!("cp={}", self.cp)
     }
 
+    fn check(&self, work: &Work) -> lab::Result<()> {
+        let (found, least) = (work.batch.seq, 2 * self.cp);
+        if found >= least {
+            return Ok(());
+        }
+        let expected =
+            format!("cp={} cuts it into {least} chunks: at least {least}, or other variants, with --only", self.cp);
+        Err(lab::Error::Flag { flag: "--seq", found: found.to_string(), expected })
+    }
+
     fn run(&self, work: &Work) -> anyhow::Result<Outcome> {
         let texts = launch(self.cp, &work.options, |rank| {
             let model = work.described.load(&Split::whole())?;

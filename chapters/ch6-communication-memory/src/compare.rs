@@ -3,7 +3,7 @@
 use ch1_single_gpu::stories;
 use clap::Parser;
 use decoder::generation::Options as Generation;
-use lab::flags::{ClusterFlags, DeviceFlags, MemoryFlags, ModelFlags, SamplingFlags};
+use lab::flags::{ClusterFlags, DeviceFlags, MemoryFlags, ModelFlags, SamplingFlags, within};
 use lab::generated::Prompts;
 use lab::loaded::Described;
 use lab::program::{Output, write_json};
@@ -12,6 +12,7 @@ use lab::variant::{Report, Variant, Work, compare};
 use std::io::Write;
 use std::sync::Arc;
 use training::data::{Batches, TokenData};
+use training::plan::MOST_ROWS;
 
 /// Gradients of the same batch in another order of additions: relative to a gradient's norm, by type.
 const TOLERANCES: [(&str, f64); 2] = [("f64", 1e-9), ("f32", 1e-4)];
@@ -39,9 +40,9 @@ pub struct Cli {
     /// Tokens of a sequence
     #[arg(long, value_name = "TOKENS", default_value_t = 64)]
     seq: usize,
-    /// Parts that a pipeline cuts the batch into
-    #[arg(long, value_name = "COUNT", default_value_t = 4)]
-    micro_batches: usize,
+    /// Parts that a pipeline cuts the batch into [default: 4, or one per sequence of a smaller batch]
+    #[arg(long, value_name = "COUNT")]
+    micro_batches: Option<usize>,
     /// Only the variants with these names, beside the single device; see --list
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     only: Vec<String>,
@@ -122,21 +123,14 @@ impl Cli {
         generation.sampling.validate()?;
         let prompts = Prompts::new(texts, &tokenizer, generation.max_tokens, described.config.context)?;
         let ends = described.config.eos.first().copied();
-        for (flag, found, most) in [
-            ("--seq", self.seq, described.config.context),
-            ("--batch", self.batch, 1 << 16),
-            ("--micro-batches", self.micro_batches, self.batch),
-        ] {
-            if !(1..=most).contains(&found) {
-                let expected = format!("from 1 to {most}");
-                return Err(lab::Error::Flag { flag, found: found.to_string(), expected }.into());
-            }
-        }
+        within("--seq", self.seq, 1..=described.config.context)?;
+        within("--batch", self.batch, 1..=MOST_ROWS)?;
+        let micro_batches = self.micro_batches.unwrap_or(4.min(self.batch));
+        within("--micro-batches", micro_batches, 1..=self.batch)?;
         let ids = stories::tokens(&tokenizer, ends, 1, 0, self.batch * self.seq + 1)?;
         let data = Arc::new(TokenData::new(ids, described.config.vocab)?);
         let batch = Batches::new(data, 1, self.batch, self.seq)?.batch(0);
         let options = self.cluster.options(described.dtype, &self.memory)?;
-        let micro_batches = self.micro_batches;
         Ok(Work { described, prompts: prompts.ids, generation, batch, micro_batches, options })
     }
 

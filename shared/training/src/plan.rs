@@ -5,6 +5,9 @@ use crate::schedule::Schedule;
 use crate::{Error, Result};
 use serde::Serialize;
 
+/// Sequences of a batch at most: far beyond any machine, and sizes computed from it stay far below 2^64.
+pub const MOST_ROWS: usize = 1 << 16;
+
 /// A run's settings. With the corpus, the model and its first weights they decide every bit of the trajectory.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Plan {
@@ -31,7 +34,7 @@ impl Plan {
     /// What is wrong with the settings, for a model with a context of `context` tokens.
     ///
     /// # Errors
-    /// The first setting that has no meaning: a size or a number of steps of 0, more micro-batches than sequences, sequences longer
+    /// The first setting that has no meaning: a size or a number of steps of 0, more than [`MOST_ROWS`], more micro-batches than sequences, sequences longer
     /// than the context, a clipping norm that is not positive.
     pub fn check(&self, context: usize) -> Result<()> {
         for (name, size) in
@@ -40,6 +43,9 @@ impl Plan {
             if size == 0 {
                 return Err(Error::setting(name, size, "at least 1"));
             }
+        }
+        if self.batch > MOST_ROWS {
+            return Err(Error::setting("batch", self.batch, format!("at most {MOST_ROWS} sequences")));
         }
         if self.steps == 0 {
             return Err(Error::setting("steps", 0, "at least 1"));

@@ -3,6 +3,9 @@
 //! What was typed is kept apart from what it means: the fields are the words of the command line, the methods give the checked
 //! value or an error that says what would be legal.
 
+use crate::{Error, Result};
+use std::ops::RangeInclusive;
+
 mod batch;
 mod cluster;
 mod device;
@@ -22,3 +25,15 @@ pub use parallel::{DataParallelFlags, TensorParallelFlags};
 pub use random::RandomFlags;
 pub use sampling::SamplingFlags;
 pub use with::WithFlags;
+
+/// Refuses a number that is not in `legal`, so that nothing computed from it overflows or asks for all memory.
+///
+/// # Errors
+/// It is not; names the flag and both ends.
+pub fn within(flag: &'static str, found: usize, legal: RangeInclusive<usize>) -> Result<()> {
+    if legal.contains(&found) {
+        return Ok(());
+    }
+    let expected = format!("from {} to {}", legal.start(), legal.end());
+    Err(Error::Flag { flag, found: found.to_string(), expected })
+}

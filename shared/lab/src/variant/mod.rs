@@ -70,6 +70,14 @@ pub trait Variant {
     /// As the flags that would ask for it: `dp=2`, `tp=2 sequence-parallel`.
     fn name(&self) -> String;
 
+    /// Whether the work is enough for it: a sequence for every replica, tokens for every chunk. By default any is.
+    ///
+    /// # Errors
+    /// It is not; says how much is needed, in terms of flags.
+    fn check(&self, _work: &Work) -> crate::Result<()> {
+        Ok(())
+    }
+
     /// Does the work.
     ///
     /// # Errors
@@ -80,9 +88,10 @@ pub trait Variant {
 /// Runs all `variants`; the first is what the others are compared with. `began` hears the name of each before it runs.
 ///
 /// # Errors
-/// One of them failed; the message names it.
+/// The work is too little for one of them, which is found before any runs; or one failed, and the message names it.
 pub fn compare(variants: &[Box<dyn Variant>], work: &Work, mut began: impl FnMut(&str)) -> anyhow::Result<Report> {
     use anyhow::Context as _;
+    variants.iter().try_for_each(|variant| variant.check(work))?;
     let mut report = Report::new(work);
     let mut first: Option<Outcome> = None;
     for variant in variants {

@@ -26,6 +26,7 @@ fn refusal(change: impl FnOnce(&mut Plan), tokens: usize) -> String {
 fn settings_without_meaning_are_refused_by_name_with_the_legal_values() {
     for (message, parts) in [
         (refusal(|plan| plan.batch = 0, 100), ["batch = 0", "at least 1"]),
+        (refusal(|plan| plan.batch = usize::MAX, 100), ["batch = 18446744073709551615", "at most 65536"]),
         (refusal(|plan| plan.seq = 0, 100), ["sequence length = 0", "at least 1"]),
         (refusal(|plan| plan.seq = 100_000, 100), ["sequence length = 100000", "context"]),
         (refusal(|plan| plan.steps = 0, 100), ["steps = 0", "at least 1"]),
