@@ -63,7 +63,7 @@ impl Core {
             Kind::ZbH1 => self.zb_h1,
             _ => return kind.schedule(stages, micro_batches, chunks),
         };
-        kind.legal(stages, micro_batches)?;
+        kind.legal(stages, micro_batches, chunks)?;
         let of_stage = |stage| order(stage, stages, micro_batches);
         Ok(generators::of_orders(Layout::Straight, stages, micro_batches, of_stage))
     }

@@ -79,10 +79,16 @@ impl ScheduleFlags {
         let found = (schedule.stages.len(), schedule.micro_batches);
         if found != (stages, micro_batches) {
             let problem = format!(
-                "it has {} stages and {} micro-batches; {stages} and {micro_batches} were asked for",
+                "it is for {0} stages and {1} micro-batches, this command for {stages} and {micro_batches}: give --pp {0} and \
+                 --micro-batches {1}",
                 found.0, found.1
             );
             return Err(Error::File { path: path.clone(), problem });
+        }
+        let chunks = schedule.layout.chunks();
+        if let Some(wanted) = self.chunks.filter(|&wanted| wanted != chunks) {
+            let expected = format!("{} has {chunks} per stage", path.display());
+            return Err(Error::Setting { name: "chunks", found: wanted.to_string(), expected });
         }
         Ok(schedule)
     }
@@ -97,7 +103,10 @@ impl StageFlags {
         if self.layers.is_empty() {
             core.stages(layout, self.pp, &LayerCosts::flops(config, seq.max(1))?)
         } else {
-            Stages::by_hand(layout, self.pp, config.layers, &self.layers)
+            Stages::by_hand(layout, self.pp, config.layers, &self.layers).map_err(|error| {
+                let found = self.layers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+                Error::Setting { name: "layers", found, expected: error.to_string() }
+            })
         }
     }
 
@@ -132,6 +141,7 @@ pub fn in_terms_of_flags(error: Error) -> anyhow::Error {
             let name = match name {
                 "micro-batches" => "--micro-batches",
                 "chunks" => "--chunks",
+                "layers" => "--layers",
                 "groups in flight" => "--in-flight",
                 "schedule" => "--schedule",
                 _ => return Error::Setting { name, found, expected }.into(),

@@ -44,17 +44,39 @@ pub fn check_machine(flag: &'static str, ranks: usize, each: u64) -> Result<()> 
     available().map_or(Ok(()), |free| fits(flag, ranks, each, free))
 }
 
+/// Refuses a run that holds `bytes` in all, which is more than this machine has free. `flag`, with the value `found`, is what asks for that
+/// much. Where the system does not say what is free, nothing is refused.
+///
+/// # Errors
+/// It does not fit.
+pub fn check_run(flag: &'static str, found: usize, bytes: u64) -> Result<()> {
+    match available() {
+        Some(free) if bytes > free => {
+            let expected = format!(
+                "the run holds {}, and this machine has {} free; take fewer or shorter sequences at once, or a smaller model",
+                Bytes(bytes),
+                Bytes(free)
+            );
+            Err(Error::Flag { flag, found: found.to_string(), expected })
+        }
+        _ => Ok(()),
+    }
+}
+
 fn fits(flag: &'static str, ranks: usize, each: u64, free: u64) -> Result<()> {
     let all = each.saturating_mul(ranks as u64);
     if all <= free {
         return Ok(());
     }
     let expected = format!(
-        "each rank holds {}, all together {}, and this machine has {} free: {} ranks would fit",
+        "each rank holds {}, all together {}, and this machine has {} free: {}",
         Bytes(each),
         Bytes(all),
         Bytes(free),
-        free / each.max(1)
+        match free / each.max(1) {
+            0 => "not even one fits; take fewer or shorter sequences at once, or a smaller model".to_owned(),
+            one => format!("{one} {} would fit", if one == 1 { "rank" } else { "ranks" }),
+        }
     );
     Err(Error::Flag { flag, found: ranks.to_string(), expected })
 }

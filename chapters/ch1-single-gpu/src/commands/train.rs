@@ -1,5 +1,6 @@
 //! `cargo ch1 train`: a model from random weights, or further from trained ones, on one device.
 
+use crate::memory::state_bytes;
 use crate::train::{Outcome, TrainFlags, in_terms_of_flags, interrupt, status};
 use anyhow::Context as _;
 use clap::Args;
@@ -9,7 +10,9 @@ use lab::program::{Output, in_pool};
 use lab::progress::Progress;
 use std::path::Path;
 use std::sync::Arc;
+use training::footprint::training_peak;
 use training::journal::{End, Journal};
+use training::optimiser::Rule;
 use training::plan::Plan;
 use training::run::Run;
 
@@ -28,6 +31,7 @@ impl Train {
         flags.may_save()?;
         let described = Described::from_flags(&flags.model, &flags.device)?;
         plan.check(described.config.context).map_err(in_terms_of_flags)?;
+        check_machine(&described, &plan)?;
         let outcome = in_pool(lab::startup::threads()?, || self.train(&described, plan, &folder))??;
         outcome.draw(&plot)?;
         flags.save_model(&outcome, &described)?;
@@ -58,4 +62,16 @@ impl Train {
         let held_out = (end == End::Done).then(|| flags.held_out(described, &tokenizer, &run)).transpose()?.flatten();
         Ok(Outcome { records: Journal::records(folder)?, first, end, held_out, run })
     }
+}
+
+/// Refuses a run that does not fit into this machine: the system would end it without a word.
+fn check_machine(described: &Described, plan: &Plan) -> anyhow::Result<()> {
+    // On a GPU its own memory counts, and it says so itself.
+    if !described.device.is_cpu() {
+        return Ok(());
+    }
+    let optimiser = if plan.rule == Rule::Sgd { 0 } else { state_bytes(described.dtype).optimiser };
+    let rows = plan.batch.div_ceil(plan.micro_batches);
+    let held = training_peak(&described.config, rows, plan.seq, described.dtype, optimiser).device;
+    Ok(lab::memory::check_run("--batch", plan.batch, held)?)
 }

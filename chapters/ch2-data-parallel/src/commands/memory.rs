@@ -10,7 +10,7 @@ use ch1_single_gpu::wall::Subject;
 use clap::Args;
 use decoder::shape::published as model_named;
 use lab::compared::Unit;
-use lab::flags::{BUNDLED, DeviceFlags, MemoryFlags, ModelFlags, OutputFlags, RandomFlags, WithFlags};
+use lab::flags::{BUNDLED, DeviceFlags, MemoryFlags, ModelFlags, OutputFlags, RandomFlags, WithFlags, within};
 use lab::program::{Output, write_json};
 use lab::subject::Subject as Named;
 use lab::{Error, ask};
@@ -18,6 +18,7 @@ use published::{Case, Training};
 use run::{Load, Row, Runs};
 use serde::Serialize;
 use std::io::Write;
+use training::plan::MOST_ROWS;
 
 /// The recurring case of every chapter.
 const CASE: &str = "Llama 3.1 70B";
@@ -106,9 +107,7 @@ impl Memory {
 
     fn check(&self) -> Result<(), Error> {
         let flag = |flag, found: usize, expected: String| Err(Error::Flag { flag, found: found.to_string(), expected });
-        if self.batch == 0 {
-            return flag("--batch", 0, "at least 1".to_owned());
-        }
+        within("--batch", self.batch, 1..=MOST_ROWS)?;
         let most = self.batch.min(MOST);
         match self.dp.iter().find(|dp| !(1..=most).contains(dp)) {
             Some(&dp) => {

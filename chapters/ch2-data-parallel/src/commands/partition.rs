@@ -17,6 +17,9 @@ use std::io::Write;
 
 /// Threads of this process.
 const MOST: usize = 256;
+/// As many bytes as this many copies of the largest matrix are held per rank at most: itself, its gradient, what is sent, and the difference
+/// from the whole product in f64, element by element.
+const COPIES: u64 = 14;
 /// How far a sum in another order may be from the whole one, as a part of the largest element: f32 rounds at 6e-8.
 const TOLERANCE: f64 = 1e-5;
 /// More than this many ranks are not drawn each.
@@ -100,6 +103,13 @@ impl Partition {
             let expected = format!("from 1 to {MOST}");
             return Err(Error::Flag { flag: "--ranks", found: self.ranks.to_string(), expected }.into());
         }
+        // Every cut leaves one of the three matrices whole on every rank.
+        let elements = |matrix| {
+            let (rows, columns) = product.shape(matrix);
+            rows * columns
+        };
+        let largest = [Matrix::X, Matrix::W, Matrix::Y].map(elements).into_iter().max().unwrap_or(0) as u64;
+        lab::memory::check_machine("--ranks", self.ranks, COPIES * 4 * largest)?;
         let guess = match self.output.predict {
             true => {
                 let question = format!(

@@ -12,7 +12,7 @@ use ch2_data_parallel::traffic::Volume;
 use clap::Args;
 use collective::{Algorithm, Operation, Options, Rank, Topology, launch};
 use lab::compared::Unit;
-use lab::flags::{DeviceFlags, ModelFlags, OutputFlags, TensorParallelFlags, WithFlags};
+use lab::flags::{DeviceFlags, ModelFlags, OutputFlags, TensorParallelFlags, WithFlags, within};
 use lab::loaded::Described;
 use lab::program::{Output, write_json};
 use lab::{Compared, Comparison, Table, ask};
@@ -22,6 +22,7 @@ use std::io::Write;
 use std::sync::Arc;
 use training::data::Batch;
 use training::gradients::Gradients;
+use training::plan::MOST_ROWS;
 
 /// What `cargo ch3 communication` takes.
 #[derive(Args, Debug)]
@@ -104,11 +105,8 @@ impl Communication {
     /// Tokens without meaning: what is sent does not depend on them.
     pub(super) fn tokens(&self, described: &Described) -> anyhow::Result<Batch> {
         let (context, vocab) = (described.config.context, described.config.vocab);
-        if self.batch == 0 || !(1..=context).contains(&self.seq) {
-            let expected = format!("at least one sequence, of 1 to {context} tokens (the model's context)");
-            let found = format!("{} with --batch {}", self.seq, self.batch);
-            return Err(lab::Error::Flag { flag: "--seq", found, expected }.into());
-        }
+        within("--batch", self.batch, 1..=MOST_ROWS)?;
+        within("--seq", self.seq, 1..=context)?;
         let ids: Vec<u32> = (0..self.batch * self.seq).map(|token| (token * 7 % vocab) as u32).collect();
         Ok(Batch { inputs: ids.clone(), targets: ids, rows: self.batch, seq: self.seq })
     }

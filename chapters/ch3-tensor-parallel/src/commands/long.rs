@@ -70,7 +70,11 @@ impl Long {
             let expected = format!("at most the model's context, {}", described.config.context);
             return Err(lab::Error::Flag { flag: "--context", found: length.to_string(), expected }.into());
         }
-        if self.cp == 0 || length < 2 * self.cp {
+        if length < 2 {
+            let expected = "at least 2 tokens: every rank has two chunks".to_owned();
+            return Err(lab::Error::Flag { flag: "--context", found: length.to_string(), expected }.into());
+        }
+        if !(1..=length / 2).contains(&self.cp) {
             let expected = format!("1 to {} ranks: {length} tokens are cut into two chunks per rank", length / 2);
             return Err(lab::Error::Flag { flag: "--cp", found: self.cp.to_string(), expected }.into());
         }

@@ -11,7 +11,7 @@ use crate::{Error, memory, step};
 use clap::Args;
 use lab::ask;
 use lab::compared::Unit;
-use lab::flags::{ClusterFlags, DeviceFlags, MemoryFlags, ModelFlags, OutputFlags, WithFlags};
+use lab::flags::{ClusterFlags, DeviceFlags, MemoryFlags, ModelFlags, OutputFlags, WithFlags, within};
 use lab::loaded::Described;
 use lab::plot::{Axis, Bars};
 use lab::program::{Output, write_json};
@@ -19,6 +19,7 @@ use lab::{Table, numbers};
 use ledger::{Bytes, Kind as Memory};
 use serde::Serialize;
 use std::io::Write;
+use training::plan::MOST_ROWS;
 
 /// What `cargo ch4 compare` takes.
 #[derive(Args, Debug)]
@@ -78,6 +79,8 @@ impl CompareCommand {
         let described = Described::from_flags(&self.model, &self.device)?;
         let options = self.cluster.options(described.dtype, &MemoryFlags::default())?;
         let rows = self.batch.unwrap_or(self.micro_batches);
+        within("--micro-batches", self.micro_batches, 1..=self.batch.unwrap_or(MOST_ROWS).max(1))?;
+        within("--batch", rows, 1..=MOST_ROWS)?;
         let batch = batch(&described, rows, self.seq)?;
         let parts = MicroBatch::split(&batch, self.micro_batches, &described.device).map_err(in_terms_of_flags)?;
         let guess = match self.output.predict {

@@ -5,7 +5,7 @@ use crate::kv::{Cut, Measured, Shares, measured};
 use clap::Args;
 use lab::ask;
 use lab::compared::Unit;
-use lab::flags::{DeviceFlags, ModelFlags, OutputFlags};
+use lab::flags::{DeviceFlags, ModelFlags, OutputFlags, within};
 use lab::plot::{Axis, Bars};
 use lab::program::{Output, write_json};
 use lab::subject::Subject;
@@ -13,7 +13,10 @@ use lab::{Compared, Comparison, Table, numbers};
 use ledger::Bytes;
 use serde_json::json;
 use std::io::Write;
+use training::plan::MOST_ROWS;
 
+/// Tokens of a sequence of a published model at most: its sizes stay far below 2^64 bytes.
+const MOST_TOKENS: usize = 1 << 24;
 const MIB: f64 = (1u64 << 20) as f64;
 
 /// What `cargo ch4 kv` takes.
@@ -40,6 +43,12 @@ impl Kv {
     pub(super) fn run(self, out: &mut Output) -> anyhow::Result<()> {
         let plot = self.output.plot()?;
         let subject = Subject::of(&self.model, &self.device)?;
+        within("--batch", self.batch, 1..=MOST_ROWS)?;
+        let context = match &subject {
+            Subject::Loaded(described) => described.config.context,
+            Subject::Published(_) => MOST_TOKENS,
+        };
+        within("--context", self.context, 1..=context)?;
         let (shape, width) = crate::kv::shape(&subject)?;
         let of = |cut| Shares::of(cut, &shape, self.ranks, self.batch, self.context, width);
         let by_layer = of(Cut::Layer)?;
@@ -48,6 +57,9 @@ impl Kv {
             Ok(shares) => (Some(shares), None),
             Err(error) => (None, Some(error.to_string())),
         };
+        if matches!(&subject, Subject::Loaded(described) if described.device.is_cpu()) {
+            lab::memory::check_run("--batch", self.batch, by_layer.whole)?;
+        }
         let measured = match &subject {
             Subject::Loaded(described) => Some(measured(described, &by_layer.units, self.batch, self.context)?),
             Subject::Published(_) => None,

@@ -58,6 +58,9 @@ pub(super) struct ScheduleCommand {
     trace: TraceFlags,
 }
 
+/// Micro-batches of a run on tensors at most.
+const MOST_RUN: usize = 1 << 10;
+
 /// A step on tensors: simulated from a profile, and run.
 struct Ran {
     simulation: Simulation,
@@ -143,6 +146,11 @@ impl ScheduleCommand {
         let (chunks, layers) = (schedule.positions(), described.config.layers);
         if chunks > layers {
             return Ok(Err(format!("it needs {chunks} layers at least, and the model has {layers}")));
+        }
+        if schedule.micro_batches > MOST_RUN {
+            let found = schedule.micro_batches.to_string();
+            let expected = format!("at most {MOST_RUN} are run on tensors; with --no-run there is the timeline alone");
+            return Err(lab::Error::Flag { flag: "--micro-batches", found, expected }.into());
         }
         let flags = StageFlags { pp: schedule.stages.len(), layers: Vec::new() };
         let stages = flags.stages(core, schedule.layout, &described.config, self.seq).map_err(in_terms_of_flags)?;

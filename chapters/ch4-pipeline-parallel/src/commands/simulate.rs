@@ -31,6 +31,9 @@ pub(super) struct SimulateCommand {
     trace: TraceFlags,
 }
 
+/// The longest time of one action: sums of millions of them are far from infinite.
+const LATEST: f64 = 1e100;
+
 /// How large the pipeline is.
 #[derive(Args, Clone, Copy, Debug)]
 pub(super) struct SizeFlags {
@@ -73,10 +76,18 @@ impl TimeFlags {
             ("--send", self.send),
         ];
         for (flag, time) in times.into_iter().chain(together) {
-            if !time.is_finite() || time < 0.0 {
-                let expected = "a time, 0 or more".to_owned();
+            if !(0.0..=LATEST).contains(&time) {
+                let expected = format!("a time, from 0 to {LATEST:e}");
                 return Err(lab::Error::Flag { flag, found: time.to_string(), expected });
             }
+        }
+        if self.forward + self.input_gradient + self.weight_gradient == 0.0 {
+            let expected = "one of --forward, --input-gradient and --weight-gradient takes time".to_owned();
+            return Err(lab::Error::Flag { flag: "--forward", found: "0".to_owned(), expected });
+        }
+        if let Some(time) = self.together.filter(|_| schedule.layout != Layout::Bidirectional) {
+            let expected = "only dualpipe lets a forward and a backward run together".to_owned();
+            return Err(lab::Error::Flag { flag: "--together", found: time.to_string(), expected });
         }
         // With two copies of the model a micro-batch goes through one of a stage's two chunks.
         let chunks = schedule.positions() / schedule.stages.len();

@@ -6,10 +6,12 @@
 mod result;
 
 use crate::core::Core;
-use crate::engine::Pipeline;
+use crate::engine::{MicroBatch, Pipeline};
 use crate::flags::{ScheduleFlags, StageFlags, in_terms_of_flags};
+use crate::memory;
 use crate::train::Trainer;
 use anyhow::Context as _;
+use ch1_single_gpu::memory::state_bytes;
 use ch1_single_gpu::train::{Outcome, TrainFlags, in_terms_of_flags as in_terms_of_train_flags, interrupt, status};
 use clap::Args;
 use collective::{Options, Rank, launch};
@@ -23,9 +25,10 @@ use result::{Layout, StageResult};
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use training::data::TokenData;
+use training::data::{Batch, TokenData};
 use training::interrupt::Interrupt;
 use training::journal::{End, Journal};
+use training::optimiser::Rule;
 use training::plan::Plan;
 use training::run::Run;
 
@@ -82,6 +85,7 @@ impl Train {
             .stages
             .pipeline(&Core::choose(&self.with)?, &self.schedule, plan.micro_batches, &described.config, plan.seq)
             .map_err(in_terms_of_flags)?;
+        check_machine(&described, &pipeline, &plan)?;
         let failure = self.failure.of(self.stages.pp)?;
         let options = self.cluster.options(described.dtype, &self.memory)?;
         let tokenizer = described.tokenizer()?;
@@ -107,6 +111,25 @@ impl Train {
         }
         outcome.ended()
     }
+}
+
+/// Stages are threads of this machine: what all of them hold has to fit into it.
+fn check_machine(described: &Described, pipeline: &Pipeline, plan: &Plan) -> anyhow::Result<()> {
+    // On a GPU its own memory counts, and it says so itself.
+    if !described.device.is_cpu() {
+        return Ok(());
+    }
+    let tokens = vec![0; plan.batch * plan.seq];
+    let batch = Batch { inputs: tokens.clone(), targets: tokens, rows: plan.batch, seq: plan.seq };
+    let parts = MicroBatch::split(&batch, plan.micro_batches, &described.device).map_err(in_terms_of_flags)?;
+    let optimiser = if plan.rule == Rule::Sgd { 0 } else { state_bytes(described.dtype).optimiser };
+    let stage = |stage| {
+        let predicted = memory::predicted(described, pipeline, &parts, stage);
+        let state = pipeline.stages().parameters(&described.config, stage).saturating_mul(optimiser);
+        predicted.iter().map(|(_, bytes)| *bytes).fold(state, u64::saturating_add)
+    };
+    let all = (0..pipeline.schedule().stages.len()).map(stage).fold(0, u64::saturating_add);
+    Ok(lab::memory::check_run("--batch", plan.batch, all)?)
 }
 
 impl Job {

@@ -4,6 +4,9 @@ use super::{Schedule, generators};
 use crate::{Error, Result};
 use clap::ValueEnum;
 
+/// Forwards of a schedule at most, over all stages and chunks: a few seconds and a gigabyte to simulate.
+const MOST: usize = 1 << 22;
+
 /// A schedule of the literature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ValueEnum)]
 pub enum Kind {
@@ -90,7 +93,7 @@ impl Kind {
     /// # Errors
     /// [`Error::Kind`] for numbers that its [`rule`](Kind::rule) excludes.
     pub fn schedule(self, stages: usize, micro_batches: usize, chunks: usize) -> Result<Schedule> {
-        self.legal(stages, micro_batches)?;
+        self.legal(stages, micro_batches, chunks)?;
         Ok(match self {
             Self::Naive => generators::naive(stages, micro_batches),
             Self::Gpipe => generators::gpipe(stages, micro_batches),
@@ -103,17 +106,29 @@ impl Kind {
         })
     }
 
-    /// Whether the numbers are legal.
+    /// Whether the numbers are legal. `chunks` counts for the interleaved one alone.
     ///
     /// # Errors
     /// They are not; the message says which are.
-    pub fn legal(self, stages: usize, micro_batches: usize) -> Result<()> {
+    pub fn legal(self, stages: usize, micro_batches: usize, chunks: usize) -> Result<()> {
         let wrong = |problem: String| Err(Error::Kind { kind: self.name(), stages, micro_batches, problem });
         if stages == 0 {
             return wrong("at least 1 stage".to_owned());
         }
         if micro_batches == 0 {
             return wrong("at least 1 micro-batch".to_owned());
+        }
+        let chunks = match self {
+            Self::Interleaved => chunks.max(1),
+            Self::ZbV => 2,
+            _ => 1,
+        };
+        // ZB-V is made for as many as fill the V, and cut to those that are there.
+        let made = if self == Self::ZbV { micro_batches.max(stages.saturating_mul(2)) } else { micro_batches };
+        if stages.saturating_mul(made).saturating_mul(chunks) > MOST {
+            return wrong(format!(
+                "more than {MOST} forwards: stages times micro-batches times chunks per stage, of which it has {chunks}"
+            ));
         }
         match self {
             Self::Interleaved if !micro_batches.is_multiple_of(stages) => {

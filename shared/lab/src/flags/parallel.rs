@@ -20,6 +20,9 @@ impl DataParallelFlags {
     /// # Errors
     /// 0, or more than there are sequences: a rank without work would still hold a whole model.
     pub fn dp(&self, rows: usize, batch: &str) -> Result<usize> {
+        if rows == 0 {
+            return Err(Error::Flag { flag: "--batch", found: "0".to_owned(), expected: "at least 1".to_owned() });
+        }
         let dp = self.dp.unwrap_or(DEFAULT.min(rows));
         if (1..=rows).contains(&dp) {
             return Ok(dp);
@@ -54,6 +57,7 @@ mod tests {
         assert_eq!(flags(None).dp(8, "--batch").unwrap(), 2);
         assert_eq!(flags(None).dp(1, "--batch").unwrap(), 1);
         assert_eq!(flags(Some(8)).dp(8, "--batch").unwrap(), 8);
+        assert!(flags(None).dp(0, "--batch").unwrap_err().to_string().contains("--batch 0: at least 1"));
         let message = flags(Some(9)).dp(8, "--batch").unwrap_err().to_string();
         assert!(message.contains("--dp 9") && message.contains("--batch has 8 sequences"), "{message}");
         assert!(message.contains("1 to 8"), "{message}");

@@ -119,12 +119,14 @@ impl Runs {
 impl Row {
     fn of(core: &Core, subject: &Subject, job: Job, options: &Options) -> anyhow::Result<Self> {
         let dp = job.dp;
-        let predicted = job.predicted(core, subject)?;
-        if predicted.device.saturating_mul(dp as u64) > MOST {
-            let found = format!("{} on each of {dp} ranks", Bytes(predicted.device));
+        // By formula first: the prediction itself measures one layer.
+        let formula = job.of_rank(core, 0).predicted(&subject.described.config, subject.described.dtype)?.device;
+        if formula.saturating_mul(dp as u64) > MOST {
+            let found = format!("{dp}, with {} on each rank", Bytes(formula));
             let expected = "at most 8 GiB are run in all".to_owned();
             return Err(Error::Flag { flag: "--dp", found, expected }.into());
         }
+        let predicted = job.predicted(core, subject)?;
         let (held, message) = match job.attempt(core, subject, options)? {
             Attempt::Fits(held) => (held.into_iter().next().flatten(), None),
             Attempt::OutOfMemory { message, .. } => (None, Some(message)),
