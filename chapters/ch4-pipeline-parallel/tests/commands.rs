@@ -135,6 +135,7 @@ fn bad_input_is_bad_usage_and_says_what_is_legal() {
         ("kv --batch 0".to_owned(), "--batch 0: from 1"),
         ("kv --batch 18446744073709551615".to_owned(), "--batch 18446744073709551615"),
         ("kv --context 513".to_owned(), "--context 513: from 1 to 512"),
+        (mine("train --inject-failure 0:100"), "a step from 0 to 99"),
         ("simulate --kind gpipe --chunks 3".to_owned(), "interleaved takes any number"),
         ("generate --pp 9".to_owned(), "at most 8 stages"),
         ("generate --pp 2 --in-flight 2".to_owned(), "1 prompts"),

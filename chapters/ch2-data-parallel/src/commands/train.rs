@@ -69,8 +69,11 @@ impl Train {
         let plot = flags.plot(&folder)?;
         flags.may_save()?;
         let dp = self.parallel.dp(plan.batch, "--batch")?;
-        let settings =
-            Settings { core: Core::choose(&self.with)?, check_every: self.check_every, failure: self.failure.of(dp)? };
+        let settings = Settings {
+            core: Core::choose(&self.with)?,
+            check_every: self.check_every,
+            failure: self.failure.of(dp, plan.steps)?,
+        };
         let described = Described::from_flags(&flags.model, &flags.device)?;
         plan.check(described.config.context).map_err(in_terms_of_flags)?;
         check_machine(dp, &described, &plan)?;
@@ -93,7 +96,7 @@ impl Train {
             lab::program::write_json(out, &layout.document(&outcome))?;
         } else {
             outcome.write(&plot, job.flags.save()?, out)?;
-            layout.write(out)?;
+            layout.write(&outcome, out)?;
         }
         outcome.ended()
     }

@@ -46,6 +46,7 @@ fn flags_without_meaning_are_refused_by_name() {
         ("train --inject-failure 2:0 --dp 2", &["--inject-failure 2:0", "0 to 1"]),
         ("train --batch 0", &["--batch 0", "at least 1"]),
         ("train --batch 18446744073709551615", &["--batch 18446744073709551615", "at most 65536"]),
+        ("train --inject-failure 0:5 --steps 5", &["--inject-failure 0:5", "a step from 0 to 4"]),
         ("train --inject-failure later", &["later", "RANK:STEP"]),
         ("train --algorithm direct --steps 1", &["algorithm", "--clock wall"]),
         ("divide", &["divide"]),

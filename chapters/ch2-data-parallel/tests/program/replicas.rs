@@ -51,6 +51,8 @@ fn a_rank_that_fails_is_named_and_the_run_goes_on_from_where_it_was() {
     let resumed = run(&format!("{job} --resume --json"));
     assert!(resumed.stderr.contains("resuming after 2 steps"), "{resumed}");
     assert_eq!(resumed.document()["resumed_at"], 2);
+    let again = run(&format!("{job} --resume")).done();
+    assert!(again.contains("no step was taken") && !again.contains("a step takes"), "nothing was left to do\n{again}");
 }
 
 /// Every command that the lesson shows is one that the program has.

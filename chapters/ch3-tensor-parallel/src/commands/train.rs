@@ -75,7 +75,7 @@ impl Train {
         let described = Described::from_flags(&flags.model, &flags.device)?;
         let layout = Layout::new(&described.config, self.parallel.tp)?;
         let tp = layout.tp();
-        let failure = self.failure.of(tp)?;
+        let failure = self.failure.of(tp, plan.steps)?;
         plan.check(described.config.context).map_err(in_terms_of_flags)?;
         check_machine(&layout, &described, &plan, self.sequence)?;
         let options = self.cluster.options(described.dtype, &self.memory)?;
@@ -108,7 +108,7 @@ impl Train {
             lab::program::write_json(out, &shown.document(&outcome))?;
         } else {
             outcome.write(&plot, job.flags.save()?, out)?;
-            shown.write(out)?;
+            shown.write(&outcome, out)?;
         }
         outcome.ended()
     }

@@ -20,6 +20,7 @@ fn flags_without_meaning_are_refused_by_name() {
         ("communication --batch 18446744073709551615", &["--batch 18446744073709551615", "65536"]),
         ("long --cp 18446744073709551615", &["--cp 18446744073709551615", "1 to 256 ranks"]),
         ("long --context 1", &["--context 1", "at least 2"]),
+        ("train --inject-failure 0:5 --steps 5", &["--inject-failure 0:5", "a step from 0 to 4"]),
         ("train --batch 18446744073709551615", &["--batch 18446744073709551615", "at most 65536"]),
         ("memory --seq 513", &["512"]),
         ("memory --device-memory 0", &["--device-memory 0", "64MiB"]),

@@ -86,7 +86,7 @@ impl Train {
             .pipeline(&Core::choose(&self.with)?, &self.schedule, plan.micro_batches, &described.config, plan.seq)
             .map_err(in_terms_of_flags)?;
         check_machine(&described, &pipeline, &plan)?;
-        let failure = self.failure.of(self.stages.pp)?;
+        let failure = self.failure.of(self.stages.pp, plan.steps)?;
         let options = self.cluster.options(described.dtype, &self.memory)?;
         let tokenizer = described.tokenizer()?;
         let data = Arc::new(flags.data(&described, &tokenizer, &plan)?);
@@ -107,7 +107,7 @@ impl Train {
             lab::program::write_json(out, &layout.document(&outcome))?;
         } else {
             outcome.write(&plot, job.flags.save()?, out)?;
-            layout.write(out)?;
+            layout.write(&outcome, out)?;
         }
         outcome.ended()
     }

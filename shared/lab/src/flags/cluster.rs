@@ -135,19 +135,20 @@ pub struct InjectedFailure {
 }
 
 impl FailureFlags {
-    /// The failure, of one of `ranks` ranks.
+    /// The failure, of one of `ranks` ranks in one of `steps` steps.
     ///
     /// # Errors
-    /// There is no such rank.
-    pub fn of(&self, ranks: usize) -> Result<Option<InjectedFailure>> {
-        match self.inject_failure {
-            Some(failure) if failure.rank >= ranks => Err(Error::Flag {
-                flag: "--inject-failure",
-                found: failure.to_string(),
-                expected: format!("a rank from 0 to {}", ranks.saturating_sub(1)),
-            }),
-            failure => Ok(failure),
-        }
+    /// There is no such rank, or no such step: it would never strike.
+    pub fn of(&self, ranks: usize, steps: u64) -> Result<Option<InjectedFailure>> {
+        let Some(failure) = self.inject_failure else { return Ok(None) };
+        let expected = if failure.rank >= ranks {
+            format!("a rank from 0 to {}", ranks.saturating_sub(1))
+        } else if failure.step >= steps {
+            format!("a step from 0 to {}", steps.saturating_sub(1))
+        } else {
+            return Ok(Some(failure));
+        };
+        Err(Error::Flag { flag: "--inject-failure", found: failure.to_string(), expected })
     }
 }
 
@@ -221,14 +222,15 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_strikes_one_rank_in_one_step_and_must_have_that_rank() {
+    fn a_failure_strikes_one_rank_in_one_step_and_there_must_be_both() {
         let failure = parse("--inject-failure 2:7").unwrap().failure;
-        let found = failure.of(3).unwrap();
+        let found = failure.of(3, 8).unwrap();
         assert!(InjectedFailure::strike(found, 2, 7).unwrap_err().to_string().contains("step 7 fails"));
         for (rank, step) in [(1, 7), (2, 6)] {
             InjectedFailure::strike(found, rank, step).unwrap();
         }
-        assert!(failure.of(2).unwrap_err().to_string().contains("a rank from 0 to 1"));
+        assert!(failure.of(2, 8).unwrap_err().to_string().contains("a rank from 0 to 1"));
+        assert!(failure.of(3, 7).unwrap_err().to_string().contains("a step from 0 to 6"));
         for wrong in ["2", "2:", ":7", "a:b", "-1:2"] {
             assert!(parse(&format!("--inject-failure={wrong}")).unwrap_err().contains("RANK:STEP"), "{wrong}");
         }

@@ -64,8 +64,12 @@ impl Layout<'_> {
         document
     }
 
-    pub(super) fn write(&self, out: &mut Output) -> anyhow::Result<()> {
-        let (dp, steps) = (self.ranks.len(), self.job.plan.steps.saturating_sub(self.ranks[0].first));
+    pub(super) fn write(&self, outcome: &Outcome, out: &mut Output) -> anyhow::Result<()> {
+        // Those that this run took: not those of the run that it went on with, nor those that Ctrl-C left out.
+        let (dp, steps) = (self.ranks.len(), outcome.run.steps_done().saturating_sub(outcome.first));
+        if steps == 0 {
+            return Ok(writeln!(out, "\nno step was taken: there is nothing to predict or to measure")?);
+        }
         writeln!(out, "\n{dp} ranks, {}; sent by each, in {steps} steps:\n", self.job.options.algorithm)?;
         writeln!(out, "{}\n", self.traffic())?;
         if dp > SHOWN {
@@ -76,7 +80,7 @@ impl Layout<'_> {
             writeln!(out, "held by each, at most:\n\n{}\n", self.memory())?;
         }
         let slowest = self.ranks.iter().map(|rank| rank.seconds).fold(0.0, f64::max);
-        let each = numbers::seconds(slowest / steps.max(1) as f64);
+        let each = numbers::seconds(slowest / steps as f64);
         writeln!(out, "a step takes {each} on {}", self.clock)?;
         Ok(())
     }
