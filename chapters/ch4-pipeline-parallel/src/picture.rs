@@ -42,7 +42,8 @@ pub fn text(stages: &[Vec<Interval>]) -> String {
     text
 }
 
-/// The figure, with micro-batches as numbers; the lighter shade is a stage's second chunk.
+/// The figure, with micro-batches as numbers; the lighter shade is a stage's second chunk. Times are in the simulation's own unit, which may
+/// be a forward or a millisecond: the axis names none.
 pub fn figure(title: &str, stages: &[Vec<Interval>]) -> Gantt {
     let block = |interval: &Interval| Block {
         start: interval.start,
@@ -60,10 +61,9 @@ pub fn figure(title: &str, stages: &[Vec<Interval>]) -> Gantt {
     // What does not occur has no place in the legend.
     let occurs = |kind: usize| lanes.iter().flatten().any(|block| block.kind == kind);
     let kinds: Vec<&str> = (0..).zip(KINDS).map(|(kind, name)| if occurs(kind) { name } else { "" }).collect();
-    lanes
-        .into_iter()
-        .enumerate()
-        .fold(Gantt::new(title, kinds), |figure, (stage, blocks)| figure.lane(format!("stage {stage}"), blocks))
+    lanes.into_iter().enumerate().fold(Gantt::new(title, kinds).without_unit(), |figure, (stage, blocks)| {
+        figure.lane(format!("stage {stage}"), blocks)
+    })
 }
 
 /// The timeline for Perfetto: a track per stage.

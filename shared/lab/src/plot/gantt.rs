@@ -18,7 +18,7 @@ const TICKS: u32 = 6;
 /// A piece of work.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Block {
-    /// From, in seconds.
+    /// From, in seconds, or in units of the caller's own after [`Gantt::without_unit`].
     pub start: f64,
     /// To.
     pub end: f64,
@@ -43,12 +43,18 @@ pub struct Gantt {
     title: String,
     kinds: Vec<String>,
     lanes: Vec<(String, Vec<Block>)>,
+    in_seconds: bool,
 }
 
 impl Gantt {
     /// A timeline of work of some kinds, each with a colour.
     pub fn new(title: impl Into<String>, kinds: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        Self { title: title.into(), kinds: kinds.into_iter().map(Into::into).collect(), lanes: Vec::new() }
+        Self {
+            title: title.into(),
+            kinds: kinds.into_iter().map(Into::into).collect(),
+            lanes: Vec::new(),
+            in_seconds: true,
+        }
     }
 
     /// With one more lane, below those before it.
@@ -56,6 +62,12 @@ impl Gantt {
     pub fn lane(mut self, name: impl Into<String>, blocks: Vec<Block>) -> Self {
         self.lanes.push((name.into(), blocks));
         self
+    }
+
+    /// The axis has bare numbers: times are multiples of a unit that the caller chose.
+    #[must_use]
+    pub fn without_unit(self) -> Self {
+        Self { in_seconds: false, ..self }
     }
 
     /// Draws it; `.svg` or `.png`. The folder is created.
@@ -135,7 +147,7 @@ impl Gantt {
             let time = end * f64::from(tick) / f64::from(TICKS);
             let line = PathElement::new([(x(time), canvas.pixels(8)), (x(time), y)], GRID.stroke_width(1));
             canvas.area.draw(&line).map_err(drawing_failed)?;
-            let text = numbers::seconds(time);
+            let text = if self.in_seconds { numbers::seconds(time) } else { numbers::plain(time) };
             canvas.area.draw_text(&text, &style, (x(time), y + canvas.pixels(8))).map_err(drawing_failed)?;
         }
         let line = PathElement::new([(x(0.0), y), (x(end), y)], INK.stroke_width(canvas.pixels(1).unsigned_abs()));
@@ -190,6 +202,15 @@ mod tests {
         for part in ["two stages", "stage 0", "stage 1", "forward", "backward", "7", "4 s"] {
             assert!(text.contains(part), "{part} is missing");
         }
+    }
+
+    #[test]
+    fn without_a_unit_the_axis_has_bare_numbers() {
+        let chart = Gantt::new("one stage", ["forward"]).lane("stage 0", vec![block(0.0, 6.0)]);
+        assert!(chart.svg().unwrap().contains("\n6 s\n"));
+        let bare = chart.without_unit().svg().unwrap();
+        assert!(bare.contains("\n6.00\n") || bare.contains("\n6\n"), "{bare}");
+        assert!(!bare.contains(" s\n"), "{bare}");
     }
 
     #[test]
