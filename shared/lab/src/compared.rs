@@ -116,11 +116,7 @@ impl Compared {
             }
             Values::Within { predicted, measured, tolerance } => {
                 let text = |value| self.unit.text(value);
-                (
-                    text(predicted),
-                    measured.map_or_else(not_measured, text),
-                    format!("within {}", numbers::percent(tolerance)),
-                )
+                (text(predicted), measured.map_or_else(not_measured, text), tolerance_text(tolerance))
             }
         };
         let ratio = self.ratio().map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.4}"));
@@ -130,6 +126,15 @@ impl Compared {
             None => "?".to_owned(),
         };
         [self.what.clone(), predicted, measured, ratio, mark]
+    }
+}
+
+/// `within 2.0 %`, or `within 1e-9` where percent would round to nothing.
+fn tolerance_text(tolerance: f64) -> String {
+    if tolerance == 0.0 || tolerance >= 0.0005 {
+        format!("within {}", numbers::percent(tolerance))
+    } else {
+        format!("within {tolerance:.0e}")
     }
 }
 
