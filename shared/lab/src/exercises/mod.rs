@@ -166,7 +166,7 @@ pub fn select(known: &[&'static dyn AnyExercise], ids: &[String]) -> Result<Exer
         Some(unknown) => Err(Error::Flag {
             flag: "exercise",
             found: unknown.clone(),
-            expected: format!("there are {}", ids_of(known)),
+            expected: format!("no such exercise; there are {}", ids_of(known)),
         }),
         None => Ok(known
             .iter()

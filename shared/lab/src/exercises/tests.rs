@@ -102,7 +102,7 @@ fn an_unknown_id_or_bug_is_refused_and_those_that_all_known_chapters_have_are_li
     assert_eq!(message("homework:9.1,9.3"), "--with homework:9.3: this program has the exercises 9.1, 9.2");
     assert_eq!(message("bug:twice"), "--with bug:twice: this program has the bugs once, constant, other");
     let message = select(&known(), &["9.2".to_owned(), "3.1".to_owned()]).err().unwrap().to_string();
-    assert_eq!(message, "exercise 3.1: there are 9.1, 9.2");
+    assert_eq!(message, "exercise 3.1: no such exercise; there are 9.1, 9.2");
     let ids = |ids: &[&str]| {
         let ids: Vec<_> = ids.iter().map(|id| (*id).to_owned()).collect();
         select(&known(), &ids).unwrap().iter().map(|exercise| exercise.about().id).collect::<Vec<_>>()
