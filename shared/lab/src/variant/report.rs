@@ -128,7 +128,7 @@ impl Row {
             format!("{} {}", bytes(self.sent_counted), if self.traffic_as_predicted { "✓" } else { "✗" }),
             self.calls.to_string(),
             numbers::seconds(self.seconds),
-            numbers::plain(self.tokens_per_second),
+            numbers::count(self.tokens_per_second),
             self.bubble.map_or_else(|| "-".to_owned(), numbers::percent),
         ]
     }
