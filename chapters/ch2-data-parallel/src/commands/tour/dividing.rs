@@ -171,8 +171,8 @@ impl Visit<'_> {
             (0..RANKS).map(|rank| synchronisation(Algorithm::Ring, &place(rank), &sizes)).collect();
         let first = predicted.first().map_or(0, |volume| volume.sent.total());
         guide.prediction(&format!(
-            "{}: a ring sends every chunk but one on its way to the sum, and every chunk but one of the sum: 2S · (p - 1)/p, and the \
-             loss's sum and count.",
+            "{} by rank 0: a ring sends every chunk but one on its way to the sum, and every chunk but one of the sum: 2S · (p - 1)/p, \
+             and the loss's sum and count. (The loss is two numbers, too few for four chunks, so some ranks send 8 or 16 bytes more.)",
             numbers::grouped(first)
         ))?;
         let mut comparison = Comparison::default();
@@ -184,9 +184,9 @@ impl Visit<'_> {
             comparison.push(exact("calls", volume.calls, counted.calls, Unit::Count));
         }
         guide.show(&comparison)?;
-        let sent = measured.most_sent().1;
+        let sent = measured.traffic.first().map_or(0, |(_, counted)| counted.sent.total());
         guide.measured(
-            &format!("{} bytes, counted where they are sent.", numbers::grouped(sent)),
+            &format!("{} bytes by rank 0, counted where they are sent.", numbers::grouped(sent)),
             &guess,
             sent as f64,
             Unit::Bytes,

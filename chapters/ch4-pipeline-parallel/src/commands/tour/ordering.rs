@@ -23,8 +23,9 @@ impl Visit<'_> {
         let layer = costs.layers.iter().sum::<f64>() / costs.layers.len() as f64;
         let stages = self.core.stages(Layout::Straight, STAGES, &costs)?;
         self.guide.prediction(&format!(
-            "The head costs as much as {} layers, so the cut with the cheapest most expensive stage is not always the \
-             even one.",
+            "{}. The head costs as much as {} layers. A step is as long as the most expensive stage, so the cut is the one that \
+             makes that stage cheapest: with a head of more than a layer the last stage would get fewer.",
+            config.layers / STAGES,
             numbers::plain(costs.head / layer)
         ))?;
         let mut table = Table::new(["stage", "layers", "FLOPs of a forward", "parameters"]);
@@ -39,7 +40,7 @@ impl Visit<'_> {
         }
         self.guide.show(&table)?;
         let last = stages.of_stage(STAGES - 1)[0].len();
-        self.guide.measured(&format!("{last}"), &guess, last as f64, Unit::Count)?;
+        self.guide.measured(&format!("{last} layers and the head"), &guess, last as f64, Unit::Count)?;
         self.guide.notice(
             "A stage holds the weights of its layers and nothing else: this is how a model that no device can hold is held.",
             "cargo ch4 stages --pp 4; cargo ch4 stages --pp 3 --layers 4,3,1",
