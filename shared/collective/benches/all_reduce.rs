@@ -2,7 +2,10 @@
 //! MiB.
 //!
 //! `RAYON_NUM_THREADS=1 CANDLE_NUM_THREADS=1 cargo bench --profile dev -p collective -p lab --bench all_reduce`, with a number of ranks
-//! behind `--` to measure that one only. `peers/run.sh` puts Open MPI and gloo beside it.
+//! behind `--` to measure that one only. `shared/collective/benches/peers/run.sh` puts Open MPI and gloo beside it.
+//!
+//! Two ranks on a quiet machine with two cores: 64 MiB at 6.9 to 7.5 GB/s direct and 1.7 to 2.2 around the ring, where Open MPI has 1.7
+//! to 2.1 and gloo (PyTorch 2.15) 1.4 to 1.6; 4 KiB in 3.4 to 4.4 µs direct, 2.4 ring, 1.2 to 1.3 Open MPI, 457 to 464 gloo.
 #![allow(missing_docs)]
 
 use candle_core::{DType, Device, Tensor};
