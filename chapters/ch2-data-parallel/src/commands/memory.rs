@@ -102,6 +102,9 @@ impl Memory {
         if let (Some(guess), Some(devices)) = (guess, answer) {
             writeln!(out, "\n{}", ask::beside(guess, devices as f64, Unit::Count))?;
         }
+        if let Some(path) = plot {
+            writeln!(out, "\nfigure: {}", path.display())?;
+        }
         Ok(())
     }
 

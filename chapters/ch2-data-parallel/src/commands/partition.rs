@@ -132,6 +132,9 @@ impl Partition {
         if let (Some(guess), Some(sent)) = (guess, sent) {
             writeln!(out, "\n{}", ask::beside(guess, sent as f64, Unit::Bytes))?;
         }
+        if let Some(path) = plot {
+            writeln!(out, "\nfigure: {}", path.display())?;
+        }
         Ok(())
     }
 }

@@ -108,6 +108,9 @@ impl Scale {
         if let (Some(guess), Some(tokens)) = (guess, answer) {
             writeln!(out, "\n{}", ask::beside(guess, tokens, Unit::Count))?;
         }
+        if let Some(path) = plot {
+            writeln!(out, "\nfigure: {}", path.display())?;
+        }
         Ok(())
     }
 
