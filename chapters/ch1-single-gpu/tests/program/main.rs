@@ -8,25 +8,12 @@ mod bad_usage;
 mod documents;
 mod models;
 mod pipes;
+mod shell;
 
-use serde_json::Value;
+use shell::{Run, program};
 use std::path::Path;
-use std::process::{Command, Output};
 
-/// A finished run.
-struct Run {
-    line: String,
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
-}
-
-fn program() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ch1-single-gpu"));
-    // Nothing of the caller's surroundings, and no network.
-    command.env_remove("RUST_BACKTRACE").env("HF_HUB_OFFLINE", "1").env_remove("HF_ENDPOINT");
-    command
-}
+const PROGRAM: &str = env!("CARGO_BIN_EXE_ch1-single-gpu");
 
 /// Runs `subcommand --model model arguments`.
 #[track_caller]
@@ -35,47 +22,4 @@ fn run(subcommand: &str, model: &Path, arguments: &[&str]) -> Run {
     let mut command = program();
     command.arg(subcommand).args(["--model", model]).args(arguments);
     Run::of(format!("{subcommand} --model {model} {arguments:?}"), &command.output().unwrap())
-}
-
-impl Run {
-    #[track_caller]
-    fn of(line: String, output: &Output) -> Self {
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let run = Self { line, code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) };
-        assert!(!run.stderr.contains("panicked") && !run.stderr.contains("backtrace"), "{run}");
-        run
-    }
-
-    /// What a run that went well has on stdout.
-    #[track_caller]
-    fn done(self) -> String {
-        assert_eq!(self.code, Some(0), "{self}");
-        self.stdout
-    }
-
-    /// The document of a run with `--json` that went well: all that stdout holds.
-    #[track_caller]
-    fn document(self) -> Value {
-        let text = self.done();
-        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in\n{text}"))
-    }
-
-    /// A run that must end with `code`, nothing on stdout, and one message that has all `words`.
-    #[track_caller]
-    fn fails(self, code: i32, words: &[&str]) {
-        assert_eq!(self.code, Some(code), "{self}");
-        assert_eq!(self.stdout, "", "{self}");
-        for word in words {
-            assert!(self.stderr.contains(word), "no {word:?} in: {self}");
-        }
-        assert_eq!(self.stderr.matches("error:").count(), 1, "one message: {self}");
-        assert!(self.stderr.len() < 1500, "a message, not a dump: {self}");
-    }
-}
-
-impl std::fmt::Display for Run {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { line, code, stdout, stderr } = self;
-        write!(f, "ch1 {line}: exit code {code:?}\n--- stdout\n{stdout}\n--- stderr\n{stderr}")
-    }
 }
