@@ -9,6 +9,7 @@ use decoder::split::{Block, Boundary, Partial, Split};
 use decoder::weights::{Part, Role};
 use decoder::{Context, Tokens};
 use lab::loaded::Described;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Numbers of a vector that are shown.
@@ -25,6 +26,8 @@ pub struct Share {
     pub here: Vec<usize>,
     /// In words: `rows 0..64`, `columns 0..96`, `all`.
     pub part: String,
+    /// The dimension that is cut and the ranges that are here; `None` for a whole weight.
+    pub cut: Option<(usize, Vec<Range<usize>>)>,
 }
 
 /// The weights of layer 0 that belong to `block`, on rank `rank`.
@@ -37,15 +40,19 @@ pub fn shares(layout: &Layout, core: &Core, block: Block, rank: usize) -> Vec<Sh
     let share = |weight: decoder::weights::WeightSpec| {
         let part = (core.part_of_rank)(layout, &weight, rank);
         let here = part.shape(&weight.shape);
-        let part = match part {
-            Part::Ranges { dim, ranges } => {
-                let ranges: Vec<_> = ranges.iter().map(|range| format!("{range:?}")).collect();
-                format!("{} {}", if dim == 0 { "rows" } else { "columns" }, ranges.join(", "))
-            }
-            _ => "all".to_owned(),
+        let cut = match part {
+            Part::Ranges { dim, ranges } => Some((dim, ranges)),
+            _ => None,
         };
+        let part = cut.as_ref().map_or_else(
+            || "all".to_owned(),
+            |(dim, ranges)| {
+                let ranges: Vec<_> = ranges.iter().map(|range| format!("{range:?}")).collect();
+                format!("{} {}", if *dim == 0 { "rows" } else { "columns" }, ranges.join(", "))
+            },
+        );
         let name = weight.name.trim_start_matches("model.layers.0.").to_owned();
-        Share { name, whole: weight.shape, here, part }
+        Share { name, whole: weight.shape, here, part, cut }
     };
     weights.map(share).collect()
 }

@@ -1,14 +1,17 @@
 //! `cargo ch3 split`: one feed-forward network and one attention block, cut: who holds what; summands before, the result after.
 
+mod figure;
+
 use crate::Layout;
-use crate::anatomy::{self, Reduced};
+use crate::anatomy::{self, Reduced, SHOWN};
 use crate::core::Core;
 use clap::Args;
 use decoder::split::Block;
-use lab::Table;
-use lab::flags::{DeviceFlags, ModelFlags, TensorParallelFlags, WithFlags};
+use lab::compared::Unit;
+use lab::flags::{DeviceFlags, ModelFlags, OutputFlags, TensorParallelFlags, WithFlags};
 use lab::loaded::Described;
 use lab::program::{Output, write_json};
+use lab::{Table, ask};
 use serde_json::json;
 use std::io::Write;
 
@@ -26,15 +29,15 @@ pub(super) struct SplitCommand {
     /// Text whose last token is followed through layer 0
     #[arg(long, value_name = "TEXT", default_value = "the dog")]
     prompt: String,
-    /// Print one JSON document
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: OutputFlags,
 }
 
 const BLOCKS: [Block; 2] = [Block::Attention, Block::FeedForward];
 
 impl SplitCommand {
     pub(super) fn run(self, out: &mut Output) -> anyhow::Result<()> {
+        let plot = self.output.plot()?;
         let core = Core::choose(&self.with)?;
         let described = Described::from_flags(&self.model, &self.device)?;
         let layout = Layout::new(&described.config, self.parallel.tp)?;
@@ -43,8 +46,17 @@ impl SplitCommand {
             let expected = "it has no tokens; give some text".to_owned();
             return Err(lab::Error::Flag { flag: "--prompt", found: format!("{:?}", self.prompt), expected }.into());
         }
+        let guess = match self.output.predict {
+            true => ask::number(&format!(
+                "The first {SHOWN} numbers of each block's result are shown. How many of them does rank 0 have before the reduction?"
+            ))?,
+            false => None,
+        };
         let reduced = anatomy::reduce(core, &described, layout.tp(), &ids)?;
-        if self.json {
+        if let Some(path) = plot {
+            figure::draw(&layout, &core, &BLOCKS).write(path)?;
+        }
+        if self.output.json {
             let block = |reduced: &Reduced| {
                 json!({ "block": name(reduced.block), "summands": reduced.summands, "sum": reduced.sum,
                         "one_device": reduced.single })
@@ -58,9 +70,21 @@ impl SplitCommand {
             writeln!(out, "the first numbers of its result, for the last token of {:?}:\n", self.prompt)?;
             writeln!(out, "{}\n", numbers(reduced))?;
         }
+        if let Some(guess) = guess {
+            writeln!(out, "{}\n", ask::beside(guess, finished(&reduced) as f64, Unit::Count))?;
+        }
         writeln!(out, "A rank's summand is none of the numbers of the result; the sum is, on every rank.")?;
+        if let Some(path) = plot {
+            writeln!(out, "\nfigure: {}", path.display())?;
+        }
         Ok(())
     }
+}
+
+/// Numbers of rank 0's summands that are those of the result.
+fn finished(reduced: &[Reduced]) -> usize {
+    let same = |(summand, sum): &(&f64, &f64)| summand == sum;
+    reduced.iter().map(|block| block.summands[0].iter().zip(&block.sum).filter(same).count()).sum()
 }
 
 fn name(block: Block) -> &'static str {

@@ -100,3 +100,15 @@ fn a_bug_that_is_asked_for_shows_in_the_gradients() {
     assert!((ratio - 2.).abs() < 1e-9, "twice too large: {ratio}");
     assert_eq!(wrong["loss"], right["loss"], "and the loss does not show it");
 }
+
+#[test]
+fn a_layer_is_drawn_with_every_weight_and_every_rank() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("split.svg");
+    let out = run_with("split --tp 4", &["--plot", path.to_str().unwrap()]).done();
+    assert!(out.contains("split.svg"), "{out}");
+    let picture = std::fs::read_to_string(path).unwrap();
+    for text in ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "[384, 128]", "rank 3"] {
+        assert!(picture.contains(text), "{text} is missing");
+    }
+}
