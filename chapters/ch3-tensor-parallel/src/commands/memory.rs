@@ -2,6 +2,7 @@
 //! the recurring case.
 
 use super::sequence::SequenceFlags;
+use crate::boundary::Inputs;
 use crate::core::Core;
 use crate::memory::{Step, training};
 use crate::train::Trainer;
@@ -104,10 +105,15 @@ impl Memory {
         if let (Some(guess), Some(bytes)) = (guess, rows.last().and_then(activations)) {
             writeln!(out, "{}\n", ask::beside(guess, Bytes(bytes).mebibytes(), Unit::Number))?;
         }
-        let activations = match self.sequence.sequence_parallel {
-            true => "So do the activations,\nbecause --sequence-parallel cuts also those that lie between the blocks.",
-            false => {
+        let activations = match self.sequence.inputs() {
+            None => {
                 "Of the activations those\nwithin the blocks do; what lies between them is on every rank, unless --sequence-parallel cuts it."
+            }
+            Some(Inputs::Kept) => {
+                "Of the activations those\nwithin and between the blocks do; each block's gathered input is kept whole, unless --regather gathers it again."
+            }
+            Some(Inputs::Regathered) => {
+                "Nearly all activations do,\ntoo: a block's input is gathered again in the backward, not kept."
             }
         };
         writeln!(out, "Weights, gradients and moments fall with tp. {activations}\n")?;
